@@ -1,0 +1,74 @@
+"""State as bytes: a header of plain JSON, raw arrays, a checksum. Reading one never runs code.
+
+Layout: ``evenflow`` · format version (u16) · header length (u32) · header · array bytes · blake2b of all before (16 bytes).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.errors import EvenflowError
+
+MAGIC = b"evenflow"
+VERSION = 1
+_PREFIX = struct.Struct("<8sHI")
+_CHECKSUM = 16
+_KINDS = frozenset("biuf")
+
+Array = npt.NDArray[Any]
+
+
+def write_blob(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """Pack ``header`` (JSON values) and named numeric arrays into bytes."""
+    shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+    text = json.dumps({"kind": kind, "header": header, "arrays": shapes}, sort_keys=True).encode()
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(text)), text]
+    parts += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
+    body = b"".join(parts)
+    return body + hashlib.blake2b(body, digest_size=_CHECKSUM).digest()
+
+
+def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Unpack what ``write_blob`` packed for the same ``kind``; anything else is refused with a sentence."""
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise EvenflowError(
+            f"a saved {kind} is bytes, not {type(blob).__name__}; pass what to_bytes() returned."
+        )
+    blob = bytes(blob)
+    if len(blob) < _PREFIX.size + _CHECKSUM or blob[: len(MAGIC)] != MAGIC:
+        raise EvenflowError(
+            f"these {len(blob)} bytes are not a saved {kind} of evenflow; pass what to_bytes() returned."
+        )
+    _, version, length = _PREFIX.unpack_from(blob)
+    if version != VERSION:
+        raise EvenflowError(
+            f"this saved {kind} has format {version}, this evenflow reads format {VERSION}; "
+            "make a new one or install the evenflow that wrote it."
+        )
+    body, checksum = blob[:-_CHECKSUM], blob[-_CHECKSUM:]
+    if hashlib.blake2b(body, digest_size=_CHECKSUM).digest() != checksum:
+        raise EvenflowError(f"this saved {kind} is damaged (its checksum does not match); use an older copy.")
+    content = json.loads(body[_PREFIX.size : _PREFIX.size + length])
+    if content["kind"] != kind:
+        raise EvenflowError(
+            f"this is a saved {content['kind']}, not a {kind}; read it with the class that wrote it."
+        )
+    arrays: dict[str, Array] = {}
+    offset = _PREFIX.size + length
+    for name, code, shape in content["arrays"]:
+        dtype = np.dtype(code)
+        if dtype.kind not in _KINDS:
+            raise EvenflowError(
+                f"this saved {kind} holds an array of type {code}; only plain numbers are read."
+            )
+        count = int(np.prod(shape, dtype=np.int64))
+        arrays[name] = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
+        offset += count * dtype.itemsize
+    return content["header"], arrays

@@ -1,0 +1,63 @@
+"""Key grouping (`choices` II-B): every message of a key goes to one worker, ``candidate(key, 0)``.
+
+The papers leave the hash open; ours is the first candidate of the family in :mod:`evenflow.keys`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
+from evenflow.keys import candidate
+from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+
+
+@register
+@dataclass(frozen=True)
+class Key(Scheme):
+    """Hash the key, send it there. One owner per key; a hot key's owner is overloaded.
+
+    >>> router = Key().router(workers=4)
+    >>> set(router.route(np.array([3, 3, 3], np.uint64)).tolist())
+    {2}
+    """
+
+    name = "key"
+    aliases = ("kg", "hash")
+    paper = "choices II-B"
+    summary = "hash the key: one worker per key, no balance"
+    splits_keys = False
+    plannable = True
+
+    def new_router(self, place: RouterPlace) -> KeyRouter:
+        """Start key grouping at one source."""
+        return KeyRouter(self, place)
+
+
+class KeyState(NamedTuple):
+    """Messages sent to each worker."""
+
+    loads: Int64Array
+
+
+class KeyRouter(Router):
+    """Key grouping at one source."""
+
+    def __init__(self, scheme: Key, place: RouterPlace):
+        super().__init__(scheme, place)
+        self.state = KeyState(np.zeros(place.workers, np.int64))
+
+    def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
+        _route(keys, out, self.state, self.place.salt)
+
+
+@kernel
+def _route(keys: UInt64Array, out: Int32Array, state: KeyState, salt: np.uint64) -> None:
+    n = state.loads.size
+    for i in range(keys.size):
+        worker = candidate(keys[i], 0, salt, n)
+        state.loads[worker] += 1
+        out[i] = worker

@@ -1,0 +1,51 @@
+"""Shared fixtures: hypothesis profiles, the real streams, one Spark session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "evenflow", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("thorough", parent=settings.get_profile("evenflow"), max_examples=400)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "evenflow"))
+
+
+def data_folder() -> Path | None:
+    """Return the folder of real streams: EVENFLOW_DATA, or shared/data beside the checkout."""
+    for folder in (os.environ.get("EVENFLOW_DATA"), Path(__file__).parents[2] / "shared" / "data"):
+        if folder and Path(folder).is_dir():
+            return Path(folder)
+    return None
+
+
+@pytest.fixture(scope="session")
+def real_streams() -> Path:
+    folder = data_folder()
+    if folder is None:
+        pytest.skip("the real streams are not here; set EVENFLOW_DATA to their folder to run this test")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("evenflow-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
