@@ -1,6 +1,7 @@
 """State as bytes: a header of plain JSON, raw arrays, a checksum. Reading one never runs code.
 
-Layout: ``evenflow`` · format version (u16) · header length (u32) · header · array bytes · blake2b of all before (16 bytes).
+Layout: ``evenflow`` · format version (u16) · header length (u32) · header · array bytes · blake2b of all
+before (16 bytes).
 """
 
 from __future__ import annotations

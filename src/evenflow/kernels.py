@@ -4,9 +4,9 @@
 the function itself, so a kernel that calls another module's kernel would go on running the old one after an
 edit there. ``kernel`` therefore stamps the cache with every evenflow file that the function's module uses.
 
-Kernels run without numba's reference counting (``_nrt=False``), which cost more than the work itself where a sketch's
-arrays pass through small functions (SpaceSaving: 143 ns per message with it, 10 ns without). So a kernel makes no arrays:
-scratch space comes in as an argument.
+Kernels run without numba's reference counting (``_nrt=False``), which cost more than the work itself where a
+sketch's arrays pass through small functions (SpaceSaving: 143 ns per message with it, 10 ns without). So a
+kernel makes no arrays: scratch space comes in as an argument.
 """
 
 from __future__ import annotations

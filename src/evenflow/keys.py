@@ -3,8 +3,8 @@
 ``hash_keys`` gives the value that Spark's ``xxhash64`` gives, so Python and the JVM agree on every key.
 
 The hash family of all schemes: ``candidate(key, i, salt, n) = range(mix(key ^ (salt + i * golden)), n)`` with
-``mix`` the finaliser of splitmix64 and ``range(h, n) = (h >> 32) * n >> 32``. ``salt`` comes from the seed alone, so that
-all sources of one run agree on every key's candidates.
+``mix`` the finaliser of splitmix64 and ``range(h, n) = (h >> 32) * n >> 32``. ``salt`` comes from the seed
+alone, so that all sources of one run agree on every key's candidates.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """What every scheme is: frozen parameters that make routers, and routers that keep these laws.
 
-A **scheme** says how keys are grouped; a **router** is a scheme running at one source. Laws, tested for every scheme:
+A **scheme** says how keys are grouped; a **router** is a scheme running at one source. Laws, tested for every
+scheme:
 
 * conservation: ``route`` answers every message with exactly one worker in 0 .. workers - 1;
-* determinism: the same scheme, workers, seed, source and stream give the same answers, in one call or in many,
-  in this process or another; no scheme looks at the wall clock or at a random device;
+* determinism: the same scheme, workers, seed, source and stream give the same answers, in one call or in
+  many, in this process or another; no scheme looks at the wall clock or at a random device;
 * agreement: routers of one run that differ only in ``source`` have the same candidates for every key;
 * serialisation: ``Router.from_bytes(router.to_bytes())`` goes on as if nothing had happened;
 * bounded memory: what a router holds does not grow with the number of distinct keys.
 
-A router's whole memory is ``state``, a NamedTuple of numpy arrays (NamedTuples may nest), so that kernels take it as it is
-and saving it needs no code of the scheme's own.
+A router's whole memory is ``state``, a NamedTuple of numpy arrays (NamedTuples may nest), so that kernels take
+it as it is and saving it needs no code of the scheme's own.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class Router(ABC):
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         """Decide for every key and write to ``out``; ``times`` is empty unless the scheme ``needs_time``."""
 
-    def report(self, report: WorkerReport) -> None:
+    def report(self, report: WorkerReport) -> None:  # noqa: B027 - ignoring feedback is the default
         """Take feedback from the workers; schemes that use none ignore it."""
 
     def rescale(self, workers: int) -> None:
@@ -192,7 +193,7 @@ class Router(ABC):
         router = scheme(header["scheme"], **header["parameters"]).new_router(RouterPlace(**header["place"]))
         if not isinstance(router, cls):
             raise EvenflowError(
-                f"this is a saved router of {header['scheme']!r}, not of {cls.__name__}; use Router.from_bytes."
+                f"this is a saved router of {header['scheme']!r}, not a {cls.__name__}; use Router.from_bytes."
             )
         router.state = unflatten(router.state, arrays)
         router.routed = header["routed"]

@@ -1,9 +1,9 @@
-"""Partial Key Grouping (Nasir et al., ICDE 2015; `choices` II-B): the less loaded of a key's two candidates.
+"""Partial Key Grouping (`choices` II-B; Nasir et al., ICDE 2015): the less loaded of a key's two candidates.
 
-``worker = argmin(load[candidate 1], load[candidate 2])``, loads as this source knows them from its own messages.
+``worker = argmin(load[candidate 0], load[candidate 1])``, loads as this source knows them from its own messages.
 
 Left open by the paper: ties go to the first candidate; whether the two candidates may coincide (the authors'
-simulator: yes, Storm: no). Here they are distinct by default; ``distinct=False`` takes the first two hashes as they are.
+simulator: yes, Storm: no). Here they are distinct by default; ``distinct=False`` takes the first two hashes.
 """
 
 from __future__ import annotations
