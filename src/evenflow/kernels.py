@@ -36,12 +36,12 @@ def kernel(function: Function) -> Function:
     """Compile ``function`` on first call, keep the result on disk, run it without the GIL."""
     compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
     _stamp_with_dependencies(compiled, function)
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 def inlined(function: Function) -> Function:
     """Compile a small function that other kernels call, as part of its caller."""
-    return numba.njit(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)  # type: ignore[no-any-return]
+    return numba.njit(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
 
 
 def _stamp_with_dependencies(compiled: Any, function: Any) -> None:

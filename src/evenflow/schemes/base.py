@@ -10,8 +10,8 @@ scheme:
 * serialisation: ``Router.from_bytes(router.to_bytes())`` goes on as if nothing had happened;
 * bounded memory: what a router holds does not grow with the number of distinct keys.
 
-A router's whole memory is ``state``, a NamedTuple of numpy arrays (NamedTuples may nest), so that kernels take
-it as it is and saving it needs no code of the scheme's own.
+A router's whole memory is ``state``, a NamedTuple of numpy arrays (NamedTuples may nest), so that kernels
+take it as it is and saving it needs no code of the scheme's own.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ class Router(ABC):
         router = scheme(header["scheme"], **header["parameters"]).new_router(RouterPlace(**header["place"]))
         if not isinstance(router, cls):
             raise EvenflowError(
-                f"this is a saved router of {header['scheme']!r}, not a {cls.__name__}; use Router.from_bytes."
+                f"this is a saved router of {header['scheme']!r}, not a {cls.__name__}; "
+                "use Router.from_bytes."
             )
         router.state = unflatten(router.state, arrays)
         router.routed = header["routed"]

@@ -1,6 +1,6 @@
 """Partial Key Grouping (`choices` II-B; Nasir et al., ICDE 2015): the less loaded of a key's two candidates.
 
-``worker = argmin(load[candidate 0], load[candidate 1])``, loads as this source knows them from its own messages.
+``worker = argmin(load[candidate 0], load[candidate 1])``, loads as this source knows them from what it sent.
 
 Left open by the paper: ties go to the first candidate; whether the two candidates may coincide (the authors'
 simulator: yes, Storm: no). Here they are distinct by default; ``distinct=False`` takes the first two hashes.

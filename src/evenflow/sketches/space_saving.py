@@ -1,15 +1,15 @@
 """SpaceSaving (Metwally et al., ICDT 2005): the most frequent keys of a stream, in bounded memory.
 
-Rule: a monitored key's counter goes up by one; a new key takes the place of the key with the lowest counter,
-inherits that counter plus one, and remembers the inherited part as its error. With ``capacity`` counters and N
+Rule: a monitored key's counter goes up by one; a new key takes the place of the key with the lowest
+counter, inherits that counter plus one, and remembers the inherited part as its error. With ``capacity`` counters and N
 messages: ``count - error <= true count <= count``, the error is at most N / capacity, and every key above
 N / capacity is monitored.
 
 The paper leaves open which of several lowest keys goes; here it is the one that stood at that count longest.
 
 Updates are O(1): entries of equal count hang in one bucket, buckets in a list ordered by count (the paper's
-stream summary), and a bounded hash table finds a key's entry. Sketches of several sources merge as in Berinde
-et al. (TODS 2010): add counters of equal keys, keep the largest ``capacity``; errors add up to at most the sum
+stream summary), and a bounded hash table finds a key's entry. Sketches of several sources merge as in
+Berinde et al. (TODS 2010): add counters of equal keys, keep the largest ``capacity``; errors add up to at most the sum
 of N_i / capacity_i.
 """
 
@@ -70,7 +70,7 @@ def _bucket_after(c: Counters, below: int, count: int) -> int:
     """Return the bucket of ``count`` right above ``below`` (-1: at the bottom), made if there is none."""
     above = c.ends[1] if below < 0 else c.bucket_above[below]
     if above >= 0 and c.bucket_count[above] == count:
-        return above  # type: ignore[no-any-return]
+        return above
     fresh = c.ends[2]
     c.ends[2] = c.bucket_above[fresh]
     c.bucket_count[fresh] = count
@@ -84,7 +84,7 @@ def _bucket_after(c: Counters, below: int, count: int) -> int:
         c.ends[1] = fresh
     else:
         c.bucket_above[below] = fresh
-    return fresh  # type: ignore[no-any-return]
+    return fresh
 
 
 @inlined
@@ -162,7 +162,7 @@ def count_key(c: Counters, key: np.uint64) -> int:
 @inlined
 def count_of(c: Counters, entry: int) -> int:
     """Return the counter of ``entry``."""
-    return c.bucket_count[c.bucket[entry]]  # type: ignore[no-any-return]
+    return c.bucket_count[c.bucket[entry]]
 
 
 @kernel

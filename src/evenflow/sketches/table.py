@@ -43,7 +43,7 @@ def table_find(table: KeyTable, key: np.uint64) -> int:
     while True:
         slot = table.slots[place]
         if slot < 0 or table.keys[place] == key:
-            return slot  # type: ignore[no-any-return]
+            return slot
         place = (place + 1) & mask
 
 
