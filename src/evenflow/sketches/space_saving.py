@@ -1,16 +1,16 @@
 """SpaceSaving (Metwally et al., ICDT 2005): the most frequent keys of a stream, in bounded memory.
 
-Rule: a monitored key's counter goes up by one; a new key takes the place of the key with the lowest
-counter, inherits that counter plus one, and remembers the inherited part as its error. With ``capacity`` counters and N
-messages: ``count - error <= true count <= count``, the error is at most N / capacity, and every key above
+Rule: a monitored key's counter goes up by one; a new key takes the place of the key with the lowest counter,
+inherits that counter plus one, and remembers the inherited part as its error. With ``capacity`` counters and
+N messages: ``count - error <= true count <= count``, the error is at most N / capacity, and every key above
 N / capacity is monitored.
 
 The paper leaves open which of several lowest keys goes; here it is the one that stood at that count longest.
 
 Updates are O(1): entries of equal count hang in one bucket, buckets in a list ordered by count (the paper's
 stream summary), and a bounded hash table finds a key's entry. Sketches of several sources merge as in
-Berinde et al. (TODS 2010): add counters of equal keys, keep the largest ``capacity``; errors add up to at most the sum
-of N_i / capacity_i.
+Berinde et al. (TODS 2010): add counters of equal keys, keep the largest ``capacity``; errors add up to at
+most the sum of N_i / capacity_i.
 """
 
 from __future__ import annotations

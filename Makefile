@@ -1,0 +1,41 @@
+# Two commands do everything: `make demo` runs the main job, `make test` proves it. Both set up what they need.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.set-up
+
+.PHONY: help setup java test lint faults bench demo clean
+
+help:
+	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
+	@echo "make test    set-up, ruff, mypy, import rules, all tests"
+	@echo "make lint    the checks without the tests"
+	@echo "make bench   every benchmark, as ratios within one run"
+	@echo "make demo    the main job"
+
+setup: java $(STAMP)
+
+java:
+	@$(PYTHON) scripts/find_java.py
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "evenflow needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Install one and run: make PYTHON=python3.11 setup")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; install it with: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(STAMP)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup lint
+	$(BIN)/pytest -n 2
+
+bench: setup
+	$(BIN)/evenflow bench all
+
+clean:
+	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis results
+	find . -name __pycache__ -prune -exec rm -rf {} +
