@@ -6,9 +6,9 @@ lookup is one multiplication and a short scan. A point depends only on (salt, wo
 joins, keys move only to it; when one leaves, only its keys move.
 
 Left open by the papers: `functions` puts 1000 replicas into 100 buckets with a sorted tree in each. Here
-there are two to four buckets per point, so that a scan needs no tree; ``buckets=100`` is the paper's number. A
-worker of weight w has w times the replicas, rounded, at least one. Points that coincide stand in the order of
-their workers.
+there are two to four buckets per point, so that a scan needs no tree; ``buckets=100`` is the paper's number.
+A worker of weight w has w times the replicas, rounded, at least one. Points that coincide stand in the order
+of their workers.
 """
 
 from __future__ import annotations

@@ -31,5 +31,12 @@ CASES = [
     Case("shuffle"),
     Case("partial-key"),
     Case("partial-key", {"distinct": False}),
+    Case("consistent-hash", {"replicas": 20}),
+    Case("consistent-hash", {"replicas": 1}),
+    Case("bounded-load"),
+    Case("bounded-load", {"epsilon": 0.5, "replicas": 10}),
+    Case("random-choices"),
+    Case("random-choices", {"epsilon": 0.3}),
+    Case("random-choices", {"epsilon": 0}),
 ]
 IDS = [f"{case.name}-{i}" for i, case in enumerate(CASES)]

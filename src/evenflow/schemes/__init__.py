@@ -1,16 +1,36 @@
 """Who goes where? One file per scheme; importing this package registers them all."""
 
-from evenflow.schemes import key, partial_key, shuffle
+from evenflow.schemes import (
+    bounded_load,
+    consistent_hash,
+    d_choices,
+    greedy_d,
+    key,
+    partial_key,
+    random_choices,
+    round_robin_head,
+    shuffle,
+    two_choices,
+    w_choices,
+)
 from evenflow.schemes.base import Router, Scheme, WorkerReport, register, scheme, schemes
 
 __all__ = [
     "Router",
     "Scheme",
     "WorkerReport",
+    "bounded_load",
+    "consistent_hash",
+    "d_choices",
+    "greedy_d",
     "key",
     "partial_key",
+    "random_choices",
     "register",
+    "round_robin_head",
     "scheme",
     "schemes",
     "shuffle",
+    "two_choices",
+    "w_choices",
 ]

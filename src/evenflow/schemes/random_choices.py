@@ -1,0 +1,153 @@
+"""Power of Random Choices, PoRC (`heterogeneous` 5.1): a key's first choice with spare capacity.
+
+``worker = candidate(key, j)`` for the lowest j whose load is below ``ceil((1 + epsilon) * t / n)``, where t
+counts this message. So the imbalance is at most epsilon m/n (and the rounding), and hot keys overflow to
+as few workers as that takes; if epsilon > 1/(n - 1) no key is on all workers.
+
+Left open by the paper: infinitely many hashes; here a key has 4 n of them (independent salts of the family
+in :mod:`evenflow.keys`, which may repeat a worker), then the least loaded worker takes the message, the first
+from the source's offset among equals.
+
+A hot key's walk along its choices is not repeated: inside a capacity step
+(:mod:`evenflow.schemes.capacity`) a full worker stays full, so where the key found room last is where it
+looks first. These positions live in a small cache that saves time; without it every decision is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
+from evenflow.keys import candidate, mix, to_range
+from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.capacity import capacity_at, check_epsilon, last_of_step
+from evenflow.schemes.head import least_of_all
+
+TRIES = 4  # times the number of workers
+
+
+@register
+@dataclass(frozen=True)
+class RandomChoices(Scheme):
+    """Try a key's hashes in order until a worker has room: at most (1 + epsilon) of the average anywhere.
+
+    >>> router = RandomChoices(epsilon=0.5).router(workers=4)
+    >>> np.sort(np.bincount(router.route(np.zeros(1000, np.uint64)))).tolist()
+    [0, 250, 375, 375]
+    """
+
+    epsilon: float = 0.01
+
+    name = "random-choices"
+    aliases = ("porc",)
+    paper = "heterogeneous 5.1"
+    summary = "hash again while the worker is above (1 + epsilon) of the average"
+    needs_load = True
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+
+    def new_router(self, place: RouterPlace) -> RandomChoicesRouter:
+        """Start PoRC at one source."""
+        return RandomChoicesRouter(self, place)
+
+
+class RandomChoicesState(NamedTuple):
+    """Messages sent to each worker."""
+
+    loads: Int64Array
+
+
+class Cache(NamedTuple):
+    """Where some keys found room last, and where the least loaded worker was; no decision depends on it."""
+
+    keys: UInt64Array
+    step: Int64Array
+    choice: Int64Array
+    cursor: Int64Array  # of least_of_all
+
+
+def new_cache(bins: int) -> Cache:
+    """Return an empty cache for so many bins: more places than messages in a capacity step."""
+    size = max(1024, 2 << (bins - 1).bit_length())
+    return Cache(
+        np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(2, np.int64)
+    )
+
+
+class RandomChoicesRouter(Router):
+    """PoRC at one source."""
+
+    scheme: RandomChoices
+
+    def __init__(self, scheme: RandomChoices, place: RouterPlace):
+        super().__init__(scheme, place)
+        self.state = RandomChoicesState(np.zeros(place.workers, np.int64))
+        self.cache = new_cache(place.workers)
+
+    def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
+        _route(
+            keys, out, self.state.loads, self.cache, self.place.salt, self.place.offset, self.scheme.epsilon
+        )
+
+
+@kernel
+def _route(
+    keys: UInt64Array,
+    out: Int32Array,
+    loads: Int64Array,
+    cache: Cache,
+    salt: np.uint64,
+    offset: int,
+    epsilon: float,
+) -> None:
+    n = loads.size
+    messages = loads.sum()
+    last = messages
+    capacity = 0
+    for i in range(keys.size):
+        messages += 1
+        if messages > last:
+            capacity = capacity_at(messages, n, epsilon)
+            last = last_of_step(capacity, n, epsilon)
+        key = keys[i]
+        hashed = mix(key ^ salt)
+        worker = to_range(hashed, n)
+        if loads[worker] >= capacity:
+            worker = _overflow(key, hashed, loads, capacity, cache, salt, offset)
+        loads[worker] += 1
+        out[i] = worker
+
+
+@inlined
+def _overflow(
+    key: np.uint64,
+    hashed: np.uint64,
+    loads: Int64Array,
+    capacity: int,
+    cache: Cache,
+    salt: np.uint64,
+    offset: int,
+) -> int:
+    """Return the first later choice of ``key`` with room, or the least loaded worker."""
+    n = loads.size
+    place = np.int64(hashed) & (cache.keys.size - 1)
+    choice = 1
+    if cache.step[place] == capacity and cache.keys[place] == key:
+        choice = cache.choice[place]
+    worker = 0
+    while choice < TRIES * n:
+        worker = candidate(key, choice, salt, n)
+        if loads[worker] < capacity:
+            break
+        choice += 1
+    if choice >= TRIES * n:
+        worker = least_of_all(loads, cache.cursor, offset)
+    if cache.step[place] != capacity or cache.keys[place] == key or cache.choice[place] < choice:
+        cache.step[place] = capacity  # of two keys that share a place, the one with the longer walk keeps it
+        cache.keys[place] = key
+        cache.choice[place] = choice
+    return worker
