@@ -1,0 +1,22 @@
+"""What flows? Generated streams and files, all read as the same chunks of key numbers."""
+
+from evenflow.streams.base import Chunk, Stream
+from evenflow.streams.countries import Countries
+from evenflow.streams.election import Election
+from evenflow.streams.evolving import Evolving
+from evenflow.streams.generator import Generator
+from evenflow.streams.moving import Burst, Drift
+from evenflow.streams.zipf import Uniform, Zipf
+
+__all__ = [
+    "Burst",
+    "Chunk",
+    "Countries",
+    "Drift",
+    "Election",
+    "Evolving",
+    "Generator",
+    "Stream",
+    "Uniform",
+    "Zipf",
+]

@@ -1,0 +1,81 @@
+"""What every stream is: key numbers in the order of the stream, in chunks, as often as asked for.
+
+Laws, tested for every stream:
+
+* repetition: every call of ``chunks`` starts anew and yields the same messages, whatever the chunk size;
+* dense numbers: an id is 0 .. K - 1 and stands for one key; ``hashes[id]`` is what a router gets,
+  ``hash_keys`` of the key;
+* conservation: every row of the data is one message; rows are never dropped in silence;
+* bounded memory: what a stream holds grows with its distinct keys, never with its messages.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+
+CHUNK = 1 << 20
+MOST_KEYS = 10**8  # a generator holds about 20 bytes per key
+
+
+class Chunk(NamedTuple):
+    """Some messages in a row: their key numbers, and the seconds at which they arrive (None: no clock).
+
+    Times never decrease.
+    """
+
+    ids: Int32Array
+    times: Float64Array | None
+
+
+class Stream(ABC):
+    """A keyed stream that can be read again and again; ``open_stream`` makes one from its spelling."""
+
+    messages: int | None  # how many there are, where that is known before reading
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The spelling that makes this stream again."""
+
+    @abstractmethod
+    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
+        """Yield the stream from its start in chunks of ``size`` messages; the last one may be shorter."""
+
+    @property
+    @abstractmethod
+    def hashes(self) -> UInt64Array:
+        """The 64 bits of every key, by id; of a file: of the ids that ``chunks`` has yielded so far."""
+
+    @abstractmethod
+    def label(self, id: int) -> str:
+        """Return the key as text, for people."""
+
+    def keys_upper_bound(self) -> int | None:
+        """Return how many distinct ids there can be, where that is known before reading."""
+        return None
+
+
+def whole(name: str, value: Any, low: int, high: int | None, why: str) -> int:
+    """Return ``value`` as an int (1e5 is one) or refuse it with a sentence."""
+    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not good or not math.isfinite(value) or value != int(value):
+        raise EvenflowError(f"{name} is {value!r}; it is a whole number.")
+    if value < low or (high is not None and value > high):
+        raise EvenflowError(f"{name} is {value!r}; {why}.")
+    return int(value)
+
+
+def number(name: str, value: Any, low: float, high: float, why: str) -> float:
+    """Return ``value`` as a float between ``low`` and ``high`` or refuse it with a sentence."""
+    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not good or not low <= value <= high:  # NaN is not in any range
+        raise EvenflowError(f"{name} is {value!r}; {why}.")
+    return float(value)

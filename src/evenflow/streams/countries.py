@@ -1,0 +1,105 @@
+"""The country streams of `dynamic` 5.1: ``skew`` percent of the messages are one country, the rest uniform.
+
+The paper's country-skew-r0 .. r100 are ``skew=0`` .. ``skew=100``; country-half-skew-r80 is
+``skew=80,then=0``, the second half of the messages with another skew.
+
+Left open by the paper: which 204 countries (here: the members and observers of the United Nations and nine
+more), which of them is the hot one (the first, id 0), and what the rest is (the other 203; a skew below 1/204
+is uniform over all).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.keys import hash_keys
+from evenflow.streams.base import number
+from evenflow.streams.generator import Generator
+from evenflow.streams.sampling import alias_columns, draw_salt, draw_weighted
+
+_NAMES = """
+Afghanistan · Albania · Algeria · Andorra · Angola · Antigua and Barbuda · Argentina · Armenia · Aruba ·
+Australia · Austria · Azerbaijan · Bahamas · Bahrain · Bangladesh · Barbados · Belarus · Belgium · Belize
+· Benin · Bermuda · Bhutan · Bolivia · Bosnia and Herzegovina · Botswana · Brazil · Brunei · Bulgaria ·
+Burkina Faso · Burundi · Cabo Verde · Cambodia · Cameroon · Canada · Central African Republic · Chad ·
+Chile · China · Colombia · Comoros · Congo · Cook Islands · Costa Rica · Croatia · Cuba · Cyprus · Czechia
+· Democratic Republic of the Congo · Denmark · Djibouti · Dominica · Dominican Republic · Ecuador · Egypt
+· El Salvador · Equatorial Guinea · Eritrea · Estonia · Eswatini · Ethiopia · Fiji · Finland · France ·
+Gabon · Gambia · Georgia · Germany · Ghana · Greece · Greenland · Grenada · Guatemala · Guinea ·
+Guinea-Bissau · Guyana · Haiti · Holy See · Honduras · Hong Kong · Hungary · Iceland · India · Indonesia ·
+Iran · Iraq · Ireland · Israel · Italy · Ivory Coast · Jamaica · Japan · Jordan · Kazakhstan · Kenya ·
+Kiribati · Kosovo · Kuwait · Kyrgyzstan · Laos · Latvia · Lebanon · Lesotho · Liberia · Libya ·
+Liechtenstein · Lithuania · Luxembourg · Macau · Madagascar · Malawi · Malaysia · Maldives · Mali · Malta
+· Marshall Islands · Mauritania · Mauritius · Mexico · Micronesia · Moldova · Monaco · Mongolia ·
+Montenegro · Morocco · Mozambique · Myanmar · Namibia · Nauru · Nepal · Netherlands · New Zealand ·
+Nicaragua · Niger · Nigeria · North Korea · North Macedonia · Norway · Oman · Pakistan · Palau · Palestine
+· Panama · Papua New Guinea · Paraguay · Peru · Philippines · Poland · Portugal · Puerto Rico · Qatar ·
+Romania · Russia · Rwanda · Saint Kitts and Nevis · Saint Lucia · Saint Vincent and the Grenadines · Samoa
+· San Marino · Sao Tome and Principe · Saudi Arabia · Senegal · Serbia · Seychelles · Sierra Leone ·
+Singapore · Slovakia · Slovenia · Solomon Islands · Somalia · South Africa · South Korea · South Sudan ·
+Spain · Sri Lanka · Sudan · Suriname · Sweden · Switzerland · Syria · Taiwan · Tajikistan · Tanzania ·
+Thailand · Timor-Leste · Togo · Tonga · Trinidad and Tobago · Tunisia · Turkey · Turkmenistan · Tuvalu ·
+Uganda · Ukraine · United Arab Emirates · United Kingdom · United States · Uruguay · Uzbekistan · Vanuatu
+· Venezuela · Vietnam · Yemen · Zambia · Zimbabwe
+"""
+COUNTRIES = tuple(" ".join(name.split()) for name in _NAMES.split("·"))
+
+
+@dataclass(frozen=True)
+class Countries(Generator):
+    """204 countries, one with ``skew`` percent of the messages; ``then`` is the skew of the second half.
+
+    >>> stream = Countries(skew=80, then=0, messages=2000, seed=1)
+    >>> ids = next(stream.chunks()).ids
+    >>> int((ids[:1000] == 0).sum()), int((ids[1000:] == 0).sum()), stream.label(0)
+    (806, 5, 'Afghanistan')
+    """
+
+    skew: float = 80.0
+    then: float | None = None
+    messages: int = 10**7
+    seed: int = 0
+    rate: float | None = None
+
+    keyword = "countries"
+    summary = "204 countries, one with skew= percent of the messages; then= is the second half's skew"
+
+    def _check(self) -> None:
+        rule = "it is the percentage of one country, from 0 to 100"
+        self._set("skew", number("skew", self.skew, 0, 100, rule))
+        if self.then is not None:
+            self._set("then", number("then", self.then, 0, 100, rule))
+
+    def _fill(self, start: int, out: Int32Array) -> None:
+        salt = draw_salt(self.seed)
+        turn = min(max(self.messages // 2 - start, 0), out.size)
+        draw_weighted(salt, start, self._columns[0], out[:turn])
+        draw_weighted(salt, start + turn, self._columns[1], out[turn:])
+
+    def keys_upper_bound(self) -> int:
+        """Return 204."""
+        return len(COUNTRIES)
+
+    @cached_property
+    def hashes(self) -> UInt64Array:
+        """The 64 bits of every country's name, by id."""
+        return hash_keys(list(COUNTRIES))
+
+    def label(self, id: int) -> str:
+        """Return the country's name."""
+        return COUNTRIES[self._known(id)]
+
+    @cached_property
+    def _columns(self) -> tuple[UInt64Array, UInt64Array]:
+        """The weights of either half."""
+        return _columns(self.skew), _columns(self.skew if self.then is None else self.then)
+
+
+def _columns(skew: float) -> UInt64Array:
+    keys = len(COUNTRIES)
+    hot = max(skew / 100, 1 / keys)
+    return alias_columns(np.array([hot] + [(1 - hot) / (keys - 1)] * (keys - 1)))

@@ -1,0 +1,96 @@
+"""Time-evolving Zipf (`evolving` 6.1): the popularity of the keys turns round while the stream runs.
+
+The first 0.8 N messages follow ``Pr[i] ~ i ** -z``, the last 0.2 N ``Pr[i] ~ (keys + 1 - i) ** -z``: what was
+rare is hot.
+
+Left open by the paper: it prints the same law for both parts; the reversed one is a reading (DECISIONS), and
+figures made from it say so. ``phases`` are the relative lengths of the parts, ``4+1`` as in the paper; the
+ranks reverse at every boundary, and a single number asks for so many parts of equal length. The paper's 50 M
+are ten runs of 5 M, seeds apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.streams.generator import Generator
+from evenflow.streams.sampling import alias_columns, draw_salt, draw_weighted, zipf_weights
+
+_MOST_PHASES = 10**4
+
+
+@dataclass(frozen=True)
+class Evolving(Generator):
+    """Zipf's law whose ranks reverse at the boundary of every phase; id 0 is the hottest key of the first.
+
+    >>> ids = next(Evolving(z=2.0, keys=100, messages=1000, seed=1).chunks()).ids
+    >>> int((ids[:800] < 10).sum()), int((ids[800:] >= 90).sum())
+    (749, 185)
+    """
+
+    z: float = 1.4
+    keys: int = 10**5
+    messages: int = 5 * 10**6
+    phases: tuple[float, ...] | str | int = (4, 1)
+    seed: int = 0
+    rate: float | None = None
+
+    keyword = "evolving"
+    summary = "Zipf's law whose ranks reverse for the last fifth, or at every boundary of phases="
+
+    def _check(self) -> None:
+        self._exponent()
+        self._keys()
+        self._set("phases", _lengths(self.phases))
+
+    def _fill(self, start: int, out: Int32Array) -> None:
+        draw_weighted(draw_salt(self.seed), start, self._columns, out)
+        begin = 0
+        for phase, end in enumerate(self.boundaries):
+            if phase % 2 == 1 and begin < start + out.size and end > start:
+                part = out[max(begin - start, 0) : end - start]
+                np.subtract(self.keys - 1, part, out=part)
+            begin = end
+
+    def keys_upper_bound(self) -> int:
+        """Return ``keys``."""
+        return self.keys
+
+    @cached_property
+    def boundaries(self) -> tuple[int, ...]:
+        """The message at which each phase ends; the last is the end of the stream.
+
+        >>> Evolving(messages=50, phases="4+1").boundaries
+        (40, 50)
+        """
+        lengths = _lengths(self.phases)
+        total = sum(lengths)
+        return tuple(round(self.messages * (so_far / total)) for so_far in accumulate(lengths))
+
+    @cached_property
+    def _columns(self) -> UInt64Array:
+        return alias_columns(zipf_weights(self.keys, self.z))
+
+
+def _lengths(phases: Any) -> tuple[float, ...]:
+    """Read ``phases``: lengths as a tuple or as text, or the number of equal parts."""
+    rule = "it is the relative lengths of the parts, such as 4+1, or a number of equal parts"
+    wrong = EvenflowError(f"phases is {phases!r}; {rule}.")
+    try:
+        if isinstance(phases, str):
+            phases = phases.split("+")
+        parts = tuple(float(part) for part in (phases if isinstance(phases, list | tuple) else [phases]))
+    except (TypeError, ValueError):
+        raise wrong from None
+    if len(parts) == 1 and 1 <= parts[0] <= _MOST_PHASES and parts[0] == int(parts[0]):
+        return (1.0,) * int(parts[0])
+    if not 2 <= len(parts) <= _MOST_PHASES or not all(0 < part < 1e15 for part in parts):
+        raise wrong
+    return parts

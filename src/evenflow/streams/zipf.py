@@ -1,0 +1,74 @@
+"""Keys that keep their popularity: Zipf's law, and all keys alike.
+
+Zipf: ``Pr[rank] ~ rank ** -z`` for the ranks 1 .. keys, messages independent (the synthetic streams of
+`choices` V-A). The key of id i is the integer i + 1, its rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.streams.generator import Generator
+from evenflow.streams.sampling import alias_columns, draw_salt, draw_uniform, draw_weighted, zipf_weights
+
+
+@dataclass(frozen=True)
+class Zipf(Generator):
+    """Independent messages whose keys follow Zipf's law; id 0 is the hottest key.
+
+    >>> [chunk.ids.tolist() for chunk in Zipf(z=1.4, keys=1000, messages=8, seed=1).chunks(5)]
+    [[6, 0, 0, 2, 25], [23, 449, 91]]
+    """
+
+    z: float = 1.4
+    keys: int = 10**5
+    messages: int = 10**7
+    seed: int = 0
+    rate: float | None = None
+
+    keyword = "zipf"
+    summary = "Zipf's law: Pr[rank] ~ rank ** -z"
+
+    def _check(self) -> None:
+        self._exponent()
+        self._keys()
+
+    def _fill(self, start: int, out: Int32Array) -> None:
+        draw_weighted(draw_salt(self.seed), start, self._columns, out)
+
+    def keys_upper_bound(self) -> int:
+        """Return ``keys``."""
+        return self.keys
+
+    @cached_property
+    def _columns(self) -> UInt64Array:
+        return alias_columns(zipf_weights(self.keys, self.z))
+
+
+@dataclass(frozen=True)
+class Uniform(Generator):
+    """Independent messages, every key as likely as any other.
+
+    >>> [chunk.ids.tolist() for chunk in Uniform(keys=10, messages=5, seed=1).chunks()]
+    [[8, 1, 2, 6, 0]]
+    """
+
+    keys: int = 10**5
+    messages: int = 10**7
+    seed: int = 0
+    rate: float | None = None
+
+    keyword = "uniform"
+    summary = "every key as likely as any other"
+
+    def _check(self) -> None:
+        self._keys()
+
+    def _fill(self, start: int, out: Int32Array) -> None:
+        draw_uniform(draw_salt(self.seed), start, self.keys, out)
+
+    def keys_upper_bound(self) -> int:
+        """Return ``keys``."""
+        return self.keys
