@@ -2,8 +2,10 @@
 
 from evenflow.schemes import (
     bounded_load,
+    consistent,
     consistent_hash,
     d_choices,
+    fish,
     greedy_d,
     key,
     partial_key,
@@ -20,8 +22,10 @@ __all__ = [
     "Scheme",
     "WorkerReport",
     "bounded_load",
+    "consistent",
     "consistent_hash",
     "d_choices",
+    "fish",
     "greedy_d",
     "key",
     "partial_key",

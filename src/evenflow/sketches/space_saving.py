@@ -185,6 +185,13 @@ class SpaceSaving:
             raise EvenflowError(f"capacity is {capacity}; a SpaceSaving sketch needs at least 1 counter.")
         self.counters = new_counters(capacity)
 
+    @classmethod
+    def over(cls, counters: Counters) -> SpaceSaving:
+        """Return the sketch that these arrays are; both change together."""
+        sketch = cls.__new__(cls)
+        sketch.counters = counters
+        return sketch
+
     @property
     def capacity(self) -> int:
         """Number of counters."""

@@ -1,0 +1,139 @@
+"""What the head schemes of `choices` share: who is hot, and where a hot or a cold key may go.
+
+Head (III-A): ``H = {k : count(k) >= theta * N}`` by this source's SpaceSaving sketch after N messages, the
+current one included. The tail is routed as Partial Key Grouping routes it (Algorithm 1: d = 2).
+
+Left open by the paper, and chosen here:
+
+* ``theta`` defaults to 1/(5n), the paper's conservative end of its range 1/(5n) .. 2/n.
+* ``capacity`` of the sketch defaults to max(1000, 10 n), and to 2/theta where that is more: with fewer than
+  1/theta counters every counter is above theta and every key looks hot. The error is never added to the
+  count.
+* No key is head before N >= 1/theta: until then a single message would be a share of theta.
+* "Lowest load" over all workers breaks ties in the order offset, offset + 1, ... (mod n), with an offset of
+  the source's own, so that identical sources do not herd onto worker 0.
+
+``least_of_all`` finds that worker in O(1) amortised, exactly. Loads only grow, so it keeps a level that no
+load is below and a place before which every load is above the level, and sweeps on from there. A sweep that
+ends has found every load above the level; it cost n steps and the level rises, which takes n messages.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.kernels import Int64Array, UInt64Array, inlined
+from evenflow.keys import candidate, second_candidate
+from evenflow.schemes.base import Router, Scheme, check
+from evenflow.sketches.space_saving import Counters, SpaceSaving, count_of, new_counters, top_counters
+
+
+@dataclass(frozen=True)
+class HeadScheme(Scheme):
+    """Parameters of every head scheme; None takes the default for the number of workers."""
+
+    theta: float | None = None
+    capacity: int | None = None
+    distinct: bool = True
+
+    needs_load = True
+
+    def __post_init__(self) -> None:
+        if self.theta is not None:
+            rule = "a head key's least share of the stream is 1e-7 to 1, by default 1 / (5 workers)"
+            check("theta", self.theta, 1e-7 <= self.theta <= 1, rule)
+        if self.capacity is not None:
+            good = isinstance(self.capacity, int) and self.capacity >= 1
+            check("capacity", self.capacity, good, "a sketch has a whole number of counters, at least 1")
+
+    def theta_for(self, workers: int) -> float:
+        """Return the share from which a key is head."""
+        return 1 / (5 * workers) if self.theta is None else float(self.theta)
+
+    def capacity_for(self, workers: int) -> int:
+        """Return the number of counters of each source's sketch."""
+        if self.capacity is not None:
+            return self.capacity
+        needed = 0 if self.theta is None else math.ceil(2 / self.theta)
+        return max(1000, 10 * workers, needed)
+
+
+class HeadState(NamedTuple):
+    """Messages sent to each worker, the sketch, and where ``least_of_all`` stands: [level, place]."""
+
+    loads: Int64Array
+    sketch: Counters
+    cursor: Int64Array
+
+
+def new_head_state(scheme: HeadScheme, workers: int) -> HeadState:
+    """Return the state of a source that has sent nothing."""
+    loads = np.zeros(workers, np.int64)
+    return HeadState(loads, new_counters(scheme.capacity_for(workers)), np.zeros(2, np.int64))
+
+
+class HeadRouter(Router):
+    """A head scheme at one source; its state has the field ``sketch``."""
+
+    scheme: HeadScheme
+
+    @property
+    def theta(self) -> float:
+        """The share from which a key is head."""
+        return self.scheme.theta_for(self.workers)
+
+    @property
+    def sketch(self) -> SpaceSaving:
+        """This source's sketch, which goes on with the router; SpaceSaving.merged merges several sources'."""
+        return SpaceSaving.over(self.state.sketch)
+
+    @property
+    def head(self) -> tuple[UInt64Array, Int64Array]:
+        """The keys that are head now and their counts, most frequent first."""
+        counters = self.state.sketch
+        warm = self.theta * counters.total[0] >= 1
+        keys, counts, _ = top_counters(counters, self.theta if warm else math.inf)
+        return keys, counts
+
+
+@inlined
+def is_head(sketch: Counters, entry: int, theta: float) -> bool:
+    """Say whether the key of ``entry``, which has just been counted, is head."""
+    share = theta * sketch.total[0]
+    return share >= 1.0 and count_of(sketch, entry) >= share
+
+
+@inlined
+def tail_worker(key: np.uint64, loads: Int64Array, salt: np.uint64, distinct: bool) -> int:
+    """Return the less loaded of two candidates, the first if they are equal."""
+    worker = candidate(key, 0, salt, loads.size)
+    other = second_candidate(key, worker, salt, loads.size, distinct)
+    return other if loads[other] < loads[worker] else worker
+
+
+@inlined
+def least_of_all(loads: Int64Array, cursor: Int64Array, offset: int) -> int:
+    """Return the first worker of lowest load, counting from ``offset``, and let the sweep stand behind it."""
+    n = loads.size
+    level = cursor[0]
+    for place in range(cursor[1], n):
+        worker = place + offset if place + offset < n else place + offset - n
+        if loads[worker] == level:
+            cursor[1] = place + 1
+            return worker
+    best = offset
+    best_place = 0
+    for place in range(n):
+        worker = place + offset if place + offset < n else place + offset - n
+        if loads[worker] < loads[best]:
+            best = worker
+            best_place = place
+        if loads[best] == level + 1:
+            break
+    cursor[0] = loads[best]
+    cursor[1] = best_place + 1
+    return best
