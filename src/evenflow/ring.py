@@ -1,14 +1,14 @@
 """A consistent-hash ring (Karger et al., STOC 1997; `heterogeneous` 4.2), O(1) lookup (`functions` 5.2).
 
 Every worker has many points on a circle of 64 bits, its replicas; a key belongs to the owner of the first
-point at or after its hash, clockwise. The circle is cut into equal buckets that know their first point, so a
-lookup is one multiplication and a short scan. A point depends only on (salt, worker, replica): when a worker
-joins, keys move only to it; when one leaves, only its keys move.
+point at or after its hash, clockwise. The circle is cut into equal buckets that know their first point, so
+a lookup is one multiplication and a short scan. A point depends only on (salt, worker, replica): when a
+worker joins, keys move only to it; when one leaves, only its keys move.
 
 Left open by the papers: `functions` puts 1000 replicas into 100 buckets with a sorted tree in each. Here
-there are two to four buckets per point, so that a scan needs no tree; ``buckets=100`` is the paper's number.
-A worker of weight w has w times the replicas, rounded, at least one. Points that coincide stand in the order
-of their workers.
+there are two to four buckets per point, so that a scan needs no tree; ``buckets=100`` is the paper's
+number. A worker of weight w has w times the replicas, rounded, at least one. Points that coincide stand in
+the order of their workers.
 """
 
 from __future__ import annotations

@@ -5,8 +5,10 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 
-from reference.base import GOLDEN, MASK, Reference, mix, reference_for
+import evenflow as ef
+from reference.base import GOLDEN, MASK, REFERENCES, Reference, mix, reference_for
 
 
 class PlainRing:
@@ -67,4 +69,98 @@ class RandomChoicesReference(Reference):
             worker = self.candidate(key, index)
             if self.loads[worker] < capacity:
                 return worker
-        return self.least_loaded(list(range(self.n)))
+        return self.least_loaded([(self.offset + worker) % self.n for worker in range(self.n)])
+
+
+@reference_for("consistent")
+class ConsistentGroupingReference(Reference):
+    """Queues are lists of workers, first come first; a worker's virtual workers stand as it got them."""
+
+    def __init__(self, scheme: ef.Scheme, workers: int, seed: int, source: int, sources: int):
+        self.seed = seed
+        super().__init__(scheme, workers, seed, source, sources)
+
+    def start(self) -> None:
+        self.idle: list[int] = []
+        self.busy: list[int] = []
+        self.heard = 0
+        self.said_busy: dict[int, int] = {}
+        self.tried: dict[int, int] = {}
+        self.virtual = self.scheme.virtual_workers * self.n
+        self.has = [[v for v in range(self.virtual) if v % self.n == worker] for worker in range(self.n)]
+        allocation = self.scheme.allocation
+        bounded = allocation in ("random-choices", "bounded-load")
+        inner = ef.scheme(allocation, **({"epsilon": self.scheme.epsilon} if bounded else {}))
+        self.inner = REFERENCES[allocation](inner, self.virtual, self.seed, self.source, self.sources)
+
+    def choose(self, key: int, time: float) -> int:
+        virtual = self.inner.route_one(key, time)
+        return next(worker for worker in range(self.n) if virtual in self.has[worker])
+
+    def report(self, report: ef.WorkerReport) -> None:
+        if report.signal is None:
+            return
+        for worker, signal in enumerate(report.signal.tolist()):
+            self.heard += abs(signal)
+            if signal > 0:
+                self.hear_busy(worker)
+            elif signal < 0:
+                self.hear_idle(worker)
+
+    def hear_idle(self, worker: int) -> None:
+        if worker in self.busy:
+            self.busy.remove(worker)
+        if worker not in self.idle:
+            self.idle.append(worker)
+        if self.busy:
+            self.move(self.busy.pop(0), self.idle.pop(0))
+
+    def hear_busy(self, worker: int) -> None:
+        if worker in self.idle:
+            self.idle.remove(worker)
+        self.said_busy[worker] = self.heard
+        if len(self.has[worker]) == 1:
+            return
+        waited = worker in self.busy
+        if not waited:
+            self.busy.append(worker)
+        if self.idle:
+            self.move(self.busy.pop(0), self.idle.pop(0))
+        elif waited and self.n > 1:
+            self.busy.remove(worker)
+            others = [(self.offset + i) % self.n for i in range(self.n)]
+            others.remove(worker)
+            fresh = [other for other in others if other not in self.said_busy]
+            if fresh:
+                target = min(fresh, key=lambda other: self.tried.get(other, 0))
+            else:
+                target = min(others, key=lambda other: self.said_busy[other])
+            self.tried[target] = self.heard
+            self.move(worker, target)
+
+    def move(self, giver: int, taker: int) -> None:
+        self.has[taker].append(self.has[giver].pop())
+
+    def rescale(self, workers: int) -> None:
+        before, self.n = self.n, workers
+        self.offset = self.source * workers // self.sources
+        self.loads = (self.loads + [0] * workers)[:workers]
+        if workers > self.virtual:
+            self.start()
+            return
+        had = [len(mine) for mine in self.has]
+        given = [0] * workers
+        for leaver in range(workers, before):
+            while self.has[leaver]:
+                heir = max(range(workers), key=lambda worker: Fraction(had[worker], given[worker] + 1))
+                given[heir] += 1
+                self.move(leaver, heir)
+        self.has = (self.has + [[] for _ in range(workers)])[:workers]
+        for newcomer in range(before, workers):
+            while len(self.has[newcomer]) < self.virtual // workers:
+                self.move(max(range(workers), key=lambda worker: len(self.has[worker])), newcomer)
+        self.idle = [worker for worker in self.idle if worker < workers]
+        self.busy = [worker for worker in self.busy if worker < workers and len(self.has[worker]) > 1]
+        for book in (self.said_busy, self.tried):
+            for leaver in range(workers, before):
+                book.pop(leaver, None)

@@ -1,10 +1,10 @@
 """Consistent hashing with bounded loads (Mirrokni et al.; `heterogeneous` 4.2): skip the full workers.
 
-``worker`` = the owner of the first point clockwise from ``hash(key)`` whose load is below
-``ceil((1 + epsilon) * t / n)``, where t counts this message: none ever exceeds (1 + epsilon) of the average.
+``worker`` = the owner of the first point clockwise from ``hash(key)`` whose load is below ``ceil((1 +
+epsilon) * t / n)``, where t counts this message: none ever exceeds (1 + epsilon) of the average.
 
-Left open by the paper: the number of points per worker. One, as in Mirrokni et al. and as the paper's results
-for memory suggest; more replicas scatter a hot key's overflow over the ring and cost less memory.
+Left open by the paper: the number of points per worker. One, as in Mirrokni et al. and as the paper's
+results for memory suggest; more replicas scatter a hot key's overflow over the ring and cost less memory.
 When workers come or go, counting starts anew: a newcomer with a load of zero among lifetime counters would
 get every message until it had caught up.
 

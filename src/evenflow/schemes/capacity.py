@@ -2,12 +2,15 @@
 
 ``messages`` counts the one that is being placed, so there is always room: all workers together hold fewer
 than that. The capacity rises by one about every ``workers / (1 + epsilon)`` messages. In between, in one
-**step**, a full worker stays full, since loads only grow: what is known of full workers is exact until then.
+**step**, a full worker stays full, since loads only grow: what is known of full workers is exact until
+then.
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from evenflow.kernels import inlined
 from evenflow.schemes.base import check
@@ -15,12 +18,13 @@ from evenflow.schemes.base import check
 
 def check_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that is no share."""
-    check(
-        "epsilon",
-        epsilon,
-        0 <= epsilon < math.inf,
-        "it is how far a worker may exceed the average, a number from 0 (such as 0.01)",
-    )
+    rule = "it is how far a worker may exceed the average, a number from 0 (such as 0.01)"
+    check("epsilon", epsilon, is_number(epsilon) and 0 <= epsilon < math.inf, rule)
+
+
+def is_number(value: object) -> bool:
+    """Say whether ``value`` can be compared with a number."""
+    return isinstance(value, int | float | np.integer | np.floating)
 
 
 @inlined

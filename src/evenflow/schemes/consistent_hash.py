@@ -3,9 +3,9 @@
 ``worker = owner(first point >= hash(key))`` on the ring of :mod:`evenflow.ring`; when a worker joins or
 leaves, about 1/n of the keys move, all of them to it or from it.
 
-Left open by the paper: the number of points per worker. Ours is that of `functions` 5.2, 1000 replicas.
-The key's hash is the first of the family in :mod:`evenflow.keys`. The ring follows from the seed and the
-number of workers, so it is not part of the saved state.
+Left open by the paper: the number of points per worker. Ours is that of `functions` 5.2, 1000 replicas. The
+key's hash is the first of the family in :mod:`evenflow.keys`. The ring follows from the seed and the number
+of workers, so it is not part of the saved state.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evenflow.blob import Array
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import mix
 from evenflow.ring import Ring, build_ring, ring_lookup
@@ -83,8 +84,8 @@ class ConsistentHashRouter(Router):
         self.ring = build_ring(self.workers, self.place.salt, self.scheme.replicas)
 
 
-def resized(loads: Int64Array, workers: int) -> Int64Array:
-    """Return the loads of the workers that stay, and zeros for those that join."""
+def resized(loads: Array, workers: int) -> Array:
+    """Return the values of the workers that stay, and zeros for those that join."""
     result = np.zeros(workers, loads.dtype)
     stay = min(workers, loads.size)
     result[:stay] = loads[:stay]

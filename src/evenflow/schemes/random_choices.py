@@ -1,12 +1,12 @@
 """Power of Random Choices, PoRC (`heterogeneous` 5.1): a key's first choice with spare capacity.
 
 ``worker = candidate(key, j)`` for the lowest j whose load is below ``ceil((1 + epsilon) * t / n)``, where t
-counts this message. So the imbalance is at most epsilon m/n (and the rounding), and hot keys overflow to
-as few workers as that takes; if epsilon > 1/(n - 1) no key is on all workers.
+counts this message. So the imbalance is at most epsilon m/n (and the rounding), and hot keys overflow to as
+few workers as that takes; if epsilon > 1/(n - 1) no key is on all workers.
 
 Left open by the paper: infinitely many hashes; here a key has 4 n of them (independent salts of the family
-in :mod:`evenflow.keys`, which may repeat a worker), then the least loaded worker takes the message, the first
-from the source's offset among equals.
+in :mod:`evenflow.keys`, which may repeat a worker), then the least loaded worker takes the message, the
+first from the source's offset among equals.
 
 A hot key's walk along its choices is not repeated: inside a capacity step
 (:mod:`evenflow.schemes.capacity`) a full worker stays full, so where the key found room last is where it
