@@ -1,4 +1,4 @@
-"""`choices` III-B and IV-A, and `heterogeneous` 4.3: two choices, Greedy-d, and Algorithm 1 with its three heads."""
+"""`choices` III-B, IV-A and `heterogeneous` 4.3: two choices, Greedy-d, Algorithm 1 with its three heads."""
 
 from __future__ import annotations
 

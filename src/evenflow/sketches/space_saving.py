@@ -2,15 +2,25 @@
 
 Rule: a monitored key's counter goes up by one; a new key takes the place of the key with the lowest counter,
 inherits that counter plus one, and remembers the inherited part as its error. With ``capacity`` counters and
-N messages: ``count - error <= true count <= count``, the error is at most N / capacity, and every key above
-N / capacity is monitored.
+N messages, and with the **floor** being the lowest counter of a full sketch (0 while one is free):
+
+* ``count - error <= true count <= count`` for every monitored key, and the error is at most the floor;
+* a key that is not monitored came at most floor times;
+* the floor is at most N / capacity, and at most R_k / (capacity - k) for every k < capacity, where R_k is the
+  number of messages outside the k most frequent keys (Berinde et al., TODS 2010).
 
 The paper leaves open which of several lowest keys goes; here it is the one that stood at that count longest.
 
 Updates are O(1): entries of equal count hang in one bucket, buckets in a list ordered by count (the paper's
-stream summary), and a bounded hash table finds a key's entry. Sketches of several sources merge as in
-Berinde et al. (TODS 2010): add counters of equal keys, keep the largest ``capacity``; errors add up to at
-most the sum of N_i / capacity_i.
+stream summary), and a bounded hash table finds a key's entry.
+
+**Merging** keeps all of that (Agarwal et al., Mergeable Summaries, PODS 2012). A key that a part does not
+monitor may have come floor times there, so it gets that part's floor as count and as error; counts and errors
+of equal keys are added and the largest ``capacity`` are kept. Every counter is then still an upper bound, and
+a key that was dropped came at most as often as the new floor. With parts of one capacity, the new floor is at
+most N / capacity and R_k / (capacity - k), as if one sketch had seen every message (Berinde et al. prove it
+up to a factor of 3); with parts of other capacities it is at most the sum of N_i / min(capacity, capacity_i).
+A merged sketch goes on counting under the same guarantees.
 """
 
 from __future__ import annotations
@@ -181,8 +191,8 @@ class SpaceSaving:
     """
 
     def __init__(self, capacity: int):
-        if capacity < 1:
-            raise EvenflowError(f"capacity is {capacity}; a SpaceSaving sketch needs at least 1 counter.")
+        if not isinstance(capacity, int) or not 1 <= capacity < 2**30:
+            raise EvenflowError(f"capacity is {capacity!r}; a SpaceSaving sketch has 1 to 2**30 counters.")
         self.counters = new_counters(capacity)
 
     @classmethod
@@ -202,6 +212,12 @@ class SpaceSaving:
         """Number of messages counted."""
         return int(self.counters.total[0])
 
+    @property
+    def floor(self) -> int:
+        """The most often a key can have come that is not monitored."""
+        c = self.counters
+        return int(c.bucket_count[c.ends[1]]) if c.ends[0] == self.capacity else 0
+
     def update(self, keys: UInt64Array) -> None:
         """Count one message for every key hash."""
         _count_all(self.counters, np.ascontiguousarray(keys, np.uint64))
@@ -212,19 +228,34 @@ class SpaceSaving:
 
     @staticmethod
     def merged(sketches: Iterable[SpaceSaving], capacity: int | None = None) -> SpaceSaving:
-        """Merge sketches of several sources into one of ``capacity`` counters (default: the largest)."""
+        """Merge sketches of several sources into one of ``capacity`` counters (default: the largest).
+
+        Once a part is full, free counters would promise that a new key had never come before. The result
+        therefore has at most as many counters as there are monitored keys.
+
+        >>> parts = SpaceSaving(capacity=2), SpaceSaving(capacity=2)
+        >>> parts[0].update(np.array([7, 7, 7, 8], np.uint64))
+        >>> parts[1].update(np.array([7, 9, 9], np.uint64))
+        >>> keys, counts, errors = SpaceSaving.merged(parts).top()
+        >>> keys.tolist(), counts.tolist(), errors.tolist()
+        ([7, 9], [4, 3], [0, 1])
+        """
         parts = list(sketches)
         if not parts:
             raise EvenflowError("there are no sketches to merge; pass at least one.")
-        result = SpaceSaving(capacity or max(part.capacity for part in parts))
-        keys = np.concatenate([part.top()[0] for part in parts])
-        unique, where = np.unique(keys, return_inverse=True)
-        counts = np.zeros(unique.size, np.int64)
-        errors = np.zeros(unique.size, np.int64)
-        np.add.at(counts, where, np.concatenate([part.top()[1] for part in parts]))
-        np.add.at(errors, where, np.concatenate([part.top()[2] for part in parts]))
-        order = np.lexsort((unique, -counts))[: result.capacity]
-        load_counters(result.counters, unique[order], counts[order], errors[order])
+        size = max(part.capacity for part in parts) if capacity is None else capacity
+        tops = [part.top() for part in parts]
+        keys = np.unique(np.concatenate([top[0] for top in tops]))
+        floor = sum(part.floor for part in parts)
+        counts = np.full(keys.size, floor, np.int64)
+        errors = np.full(keys.size, floor, np.int64)
+        for part, top in zip(parts, tops, strict=True):
+            where = np.searchsorted(keys, top[0])
+            counts[where] += top[1] - part.floor
+            errors[where] += top[2] - part.floor
+        result = SpaceSaving(min(size, keys.size) if floor else size)
+        order = np.lexsort((keys, -counts))[: result.capacity]
+        load_counters(result.counters, keys[order], counts[order], errors[order])
         result.counters.total[0] = sum(part.total for part in parts)
         return result
 
