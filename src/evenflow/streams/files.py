@@ -1,0 +1,267 @@
+"""Streams from files: which files, which columns, and the numbers of their keys.
+
+A folder is all its files, sorted by name, in folders below it too; names that begin with ``.`` or ``_`` are
+not data (as for Spark). A pattern such as ``logs/*.csv`` takes what matches it. All files must have the
+columns, with one type for each.
+
+A key of several columns is hashed as Spark hashes them together. A null key is a key like any other; a stream
+that has no other is refused at its end, since nothing can be said of it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from evenflow.errors import EvenflowError, nearest
+from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.keys import hash_keys
+from evenflow.streams.base import CHUNK, Chunk, Stream, whole
+from evenflow.streams.clock import Clock
+from evenflow.streams.data_file import DataFile
+from evenflow.streams.formats import data_file
+from evenflow.streams.numbering import KeyNumbers, fold
+
+_TEXT_KINDS = (pa.large_string(), pa.string_view())
+_BYTES_KINDS = (pa.large_binary(), pa.binary_view())
+
+
+class FileStream(Stream):
+    """The rows of one or many files; ``key`` and ``time`` are columns.
+
+    ``late`` is the number of rows of the last pass whose time was before that of a row above them.
+    """
+
+    def __init__(self, path: str, key: Sequence[str], time: str | None = None):
+        self.path = path
+        self.key = tuple(key)
+        self.time = time
+        self.late = 0
+        self.files = find_files(path)
+        self._wanted = [*self.key, *([time] if time is not None else [])]
+        for number, file in enumerate(self.files):
+            if number == 0 or not file.optional_columns:
+                check_columns(file, self._wanted)
+        lengths = [file.rows() for file in self.files]
+        self.messages = None if None in lengths else sum(length or 0 for length in lengths)
+        self._numbers = KeyNumbers()
+        self._hashes = np.empty(0, np.uint64)
+        self._types: list[Any] = [None] * len(self.key)
+        self._values: list[list[Any]] = []  # the key columns of the keys that each batch brought
+        self._firsts: list[int] = []
+        next(self._pieces(), None)  # an empty or damaged beginning is refused now, not later
+
+    @property
+    def name(self) -> str:
+        """The spelling that makes this stream again."""
+        columns = "+".join(_quoted(column) for column in self.key)
+        return f"{self.path}#{columns}" + (f"@{_quoted(self.time)}" if self.time is not None else "")
+
+    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
+        """Yield the stream from its start in chunks of ``size`` messages; the last one may be shorter."""
+        size = whole("size", size, 1, None, "a chunk holds at least one message")
+        return regrouped(self._pieces(), size)
+
+    @property
+    def hashes(self) -> UInt64Array:
+        """The 64 bits of every key that was read so far, by id."""
+        return self._hashes[: len(self._numbers)]
+
+    def label(self, id: int) -> str:
+        """Return the key as text; the parts of a composite key are separated by commas."""
+        known = len(self._numbers)
+        id = whole("id", id, 0, known - 1, f"ids go to {known - 1} so far, as chunks have been read")
+        batch = bisect_right(self._firsts, id) - 1
+        return ", ".join(_text(column[id - self._firsts[batch]]) for column in self._values[batch])
+
+    def _pieces(self) -> Iterator[Chunk]:
+        clock = Clock(self.time) if self.time is not None else None
+        rows = 0
+        for file in self.files:
+            rows_before = rows
+            for batch in file.batches(self._wanted):
+                if batch.num_rows:
+                    ids = self._number([batch.column(name) for name in self.key], file, rows - rows_before)
+                    yield Chunk(ids, clock.seconds(batch.column(self.time), rows) if clock else None)
+                    rows += batch.num_rows
+        self.late = clock.late if clock else 0
+        if not rows:
+            raise EvenflowError(f"{self.path} has no rows; a stream has at least one.")
+        if len(self._numbers) == 1 and not any(column[0].is_valid for column in self._values[0]):
+            raise EvenflowError(
+                f"every key of {self.name} is null; choose another column of "
+                f"{', '.join(self.files[0].columns())}."
+            )
+
+    def _number(self, columns: list[Any], file: DataFile, rows_before: int) -> Int32Array:
+        """Return the ids of a batch, and remember the keys that it brought."""
+        columns = [self._prepared(index, column, file) for index, column in enumerate(columns)]
+        known_by = hash_keys(columns[0])
+        for column in columns[1:]:
+            fold(known_by, hash_keys(column))
+        first = len(self._numbers)
+        ids, fresh = self._numbers.of(known_by)
+        if fresh.size:
+            values = [_plain(column.take(pa.array(fresh))) for column in columns]
+            _check_text(values, self.key, file, rows_before, fresh)
+            self._remember(hash_keys(*values), first)
+            self._values.append(values)
+            self._firsts.append(first)
+        return ids
+
+    def _prepared(self, index: int, column: Any, file: DataFile) -> Any:
+        """Check that the column's type is the one it had so far."""
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if kinds.is_uint64(column.type):
+            column = column.cast(pa.decimal128(20, 0))  # as Spark reads such a column
+        kind = _plain_type(column.type)
+        if self._types[index] is None and not kinds.is_null(kind):
+            self._types[index] = kind
+        elif kind != self._types[index] and not kinds.is_null(kind):
+            raise EvenflowError(
+                f"column {self.key[index]!r} is {kind} in {file.path} and {self._types[index]} before it; "
+                "the same key would get two hashes: cast it to one type."
+            )
+        return column
+
+    def _remember(self, hashes: UInt64Array, first: int) -> None:
+        if self._hashes.size < first + hashes.size:
+            grown = np.empty(max(2 * self._hashes.size, first + hashes.size), np.uint64)
+            grown[:first] = self._hashes[:first]
+            self._hashes = grown
+        self._hashes[first : first + hashes.size] = hashes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the spelling alone: another process reads the files itself."""
+        return type(self), (self.path, self.key, self.time)
+
+
+def find_files(path: str) -> list[DataFile]:
+    """Return the files that ``path`` names: one, a folder's, or those that match a pattern."""
+    place = Path(os.path.expanduser(path))
+    if place.is_dir():
+        if (place / "_delta_log").exists():
+            raise EvenflowError(
+                f"{path} is a Delta table, whose folder keeps old rows too; write it as plain Parquet."
+            )
+        files = sorted(
+            file for file in place.rglob("*") if file.is_file() and _is_data(file.relative_to(place))
+        )
+        if not files:
+            raise EvenflowError(f"the folder {path} has no files; name a folder with data, or a file.")
+    elif place.exists():
+        files = [place]
+    else:
+        files = sorted(
+            Path(match) for match in glob.glob(str(place), recursive=True) if Path(match).is_file()
+        )
+        if not files:
+            raise EvenflowError(f"there is no file {path!r}; {_beside(place)}")
+    return [data_file(file) for file in files]
+
+
+def _is_data(inside: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in inside.parts)
+
+
+def _beside(place: Path) -> str:
+    if not place.parent.is_dir():
+        return f"there is no folder {str(place.parent)!r} either."
+    names = sorted(entry.name for entry in place.parent.iterdir() if not entry.name.startswith("."))
+    guess = nearest(place.name, names)
+    return (
+        guess
+        if guess.startswith("did")
+        else f"{str(place.parent)!r} has {', '.join(names[:8]) or 'nothing'}."
+    )
+
+
+def check_columns(file: DataFile, wanted: Sequence[str]) -> None:
+    """Refuse a column that the file does not have exactly once."""
+    names = file.columns()
+    for column in wanted:
+        if column not in names:
+            guess = nearest(column, names)
+            rest = guess if guess.startswith("did") else f"it has {', '.join(names) or 'no columns'}."
+            raise EvenflowError(f"{file.path} has no column {column!r}; {rest}")
+        if names.count(column) > 1:
+            raise EvenflowError(
+                f"{file.path} has {names.count(column)} columns named {column!r}; rename them."
+            )
+
+
+def regrouped(pieces: Iterator[Chunk], size: int) -> Iterator[Chunk]:
+    """Yield the same messages in chunks of exactly ``size``, the last one shorter."""
+    waiting: list[Chunk] = []
+    room = size
+    for piece in pieces:
+        begin = 0
+        while piece.ids.size - begin >= room:
+            yield _joined([*waiting, _cut(piece, begin, begin + room)])
+            waiting, begin, room = [], begin + room, size
+        if begin < piece.ids.size:
+            waiting.append(_cut(piece, begin, piece.ids.size))
+            room -= piece.ids.size - begin
+    if waiting:
+        yield _joined(waiting)
+
+
+def _cut(chunk: Chunk, begin: int, end: int) -> Chunk:
+    return Chunk(chunk.ids[begin:end], None if chunk.times is None else chunk.times[begin:end])
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    times = [chunk.times for chunk in chunks if chunk.times is not None]
+    return Chunk(np.concatenate([chunk.ids for chunk in chunks]), np.concatenate(times) if times else None)
+
+
+def _quoted(column: str) -> str:
+    return quote(column, safe="".join(chr(code) for code in range(32, 127) if chr(code) not in "%+#@"))
+
+
+def _plain_type(kind: Any) -> Any:
+    if kinds.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if kind in _TEXT_KINDS:
+        return pa.string()
+    return pa.binary() if kind in _BYTES_KINDS else kind
+
+
+def _plain(column: Any) -> Any:
+    """Let go of a dictionary that other keys are in."""
+    return column.dictionary_decode() if kinds.is_dictionary(column.type) else column
+
+
+def _check_text(
+    columns: list[Any], key: Sequence[str], file: DataFile, rows_before: int, fresh: Int32Array
+) -> None:
+    """Refuse text that is not UTF-8: Spark would hash other bytes than stand in the file."""
+    for name, column in zip(key, columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise EvenflowError(
+                f"column {name!r} of {file.path} has text that is not UTF-8 after row "
+                f"{rows_before + int(fresh[0])}; write the file in UTF-8, or make the column binary."
+            ) from error
+
+
+def _text(value: Any) -> str:
+    if not value.is_valid:
+        return "null"
+    try:
+        return str(value.cast(pa.string()).as_py())
+    except (pa.ArrowException, UnicodeDecodeError):
+        return str(value.as_py())
