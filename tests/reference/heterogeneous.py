@@ -65,11 +65,9 @@ class BoundedLoadReference(Reference):
 class RandomChoicesReference(Reference):
     def choose(self, key: int, time: float) -> int:
         capacity = math.ceil((1 + self.scheme.epsilon) * (sum(self.loads) + 1) / self.n)
-        for index in range(4 * self.n):
-            worker = self.candidate(key, index)
-            if self.loads[worker] < capacity:
-                return worker
-        return self.least_loaded([(self.offset + worker) % self.n for worker in range(self.n)])
+        choices = [self.candidate(key, index) for index in range(4 * self.n)]
+        choices += [(choices[0] + step) % self.n for step in range(1, self.n)]
+        return next(worker for worker in choices if self.loads[worker] < capacity)
 
 
 @reference_for("consistent")

@@ -87,7 +87,8 @@ class BoundedLoadRouter(Router):
         return loads
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
-        _route(keys, out, self.state.filled, self.ring, self.skips, self.place.salt, self.scheme.epsilon)
+        epsilon = float(self.scheme.epsilon)
+        _route(keys, out, self.state.filled, self.ring, self.skips, self.place.salt, epsilon)
 
     def _rescale(self, before: int) -> None:
         earlier = resized(self.loads, self.workers)

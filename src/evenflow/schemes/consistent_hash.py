@@ -56,7 +56,7 @@ class ConsistentHash(Scheme):
 
 def check_replicas(replicas: int) -> None:
     """Refuse a number of points per worker that is not one."""
-    good = isinstance(replicas, int | np.integer) and 1 <= replicas <= 10**6
+    good = isinstance(replicas, int) and 1 <= replicas <= 10**6
     check("replicas", replicas, good, "it is the number of points per worker, a whole number from 1 to 10**6")
 
 
