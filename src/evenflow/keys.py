@@ -9,9 +9,11 @@ alone, so that all sources of one run agree on every key's candidates.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from evenflow.kernels import Int32Array, inlined
+from evenflow.kernels import Int32Array, UInt64Array, inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -84,6 +86,21 @@ def salt_of(seed: int) -> np.uint64:
     return np.uint64(value ^ (value >> 31))
 
 
-def hash_keys(*columns: object) -> np.ndarray:  # placeholder until the hashing lands
-    """Hash."""
-    raise NotImplementedError
+def hash_keys(*columns: Any) -> UInt64Array:
+    """Return 64 bits for every row of one or several columns: what Spark's ``xxhash64`` gives, as uint64.
+
+    A column is a list, a numpy array, a pandas Series or Index, or an Arrow array; alone, a pandas DataFrame
+    or an Arrow table or record batch stands for all its columns. `evenflow.columns` says how Python, numpy
+    and pandas values are typed, `evenflow.hashing` what Spark hashes for each type. A null leaves the hash as
+    it is: a lone one gives 42.
+
+    >>> hash_keys(["to", "be", None]).tolist()
+    [17933877694092729143, 11435180318302450781, 42]
+    >>> hash_keys(["to", "be"], [1, 2]).dtype
+    dtype('uint64')
+    """
+    # Here, so that pyarrow loads when first needed and schemes' cached kernels do not hang on these files.
+    from evenflow.columns import as_columns
+    from evenflow.hashing import hash_columns
+
+    return hash_columns(as_columns(columns))
