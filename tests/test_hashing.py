@@ -129,6 +129,7 @@ def test_dictionaries_of_any_size_and_place() -> None:
     with_nulls = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, 1]), pa.array([None, "a"]))
     assert ef.hash_keys(with_nulls).tolist() == ef.hash_keys([None, None, "a", "a"]).tolist()
     assert ef.hash_keys([1, 2], full.slice(7, 2)).tolist() == ef.hash_keys([1, 2], words[7:9]).tolist()
+    assert ef.hash_keys(words[::-1], full).tolist() == ef.hash_keys(words[::-1], words).tolist()
 
 
 @pytest.mark.parametrize(
