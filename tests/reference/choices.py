@@ -47,7 +47,8 @@ class HeadReference(Reference):
 
     def choose(self, key: int, time: float) -> int:
         count = self.sketch.count(key)
-        if self.theta * self.sketch.total >= 1 and count >= self.theta * self.sketch.total:
+        warm = self.theta * self.sketch.total >= 1 or not self.scheme.warm_up
+        if warm and count >= self.theta * self.sketch.total:
             return self.choose_for_head(key)
         return self.two_choices(key)
 

@@ -51,12 +51,12 @@ CASES = [
     Case("greedy-d", {"choices": 7, "distinct": False}),
     Case("w-choices"),
     Case("w-choices", {"theta": 0.02, "capacity": 30}),
-    Case("w-choices", {"theta": 0.1, "distinct": False}),
+    Case("w-choices", {"theta": 0.1, "distinct": False, "warm_up": False}),
     Case("round-robin-head"),
     Case("round-robin-head", {"theta": 0.05, "capacity": 40}),
     Case("d-choices"),
     Case("d-choices", {"theta": 0.02, "capacity": 60, "epsilon": 0.01}),
-    Case("d-choices", {"theta": 0.01, "capacity": 150, "epsilon": 0.03, "distinct": False}),
+    Case("d-choices", {"theta": 0.01, "capacity": 150, "distinct": False, "warm_up": False}),
     Case("d-choices", {"theta": 0.05, "capacity": 25, "choices": 4}),
 ]
 IDS = [f"{case.name}-{i}" for i, case in enumerate(CASES)]

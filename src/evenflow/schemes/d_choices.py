@@ -141,6 +141,7 @@ class DChoicesRouter(HeadRouter):
             self.state,
             self._rows,
             self.theta,
+            self.least,
             scheme.epsilon,
             place.offset,
             place.salt,
@@ -189,6 +190,7 @@ def _route(
     state: DChoicesState,
     rows: Rows,
     theta: float,
+    least: float,
     epsilon: float,
     offset: int,
     salt: np.uint64,
@@ -200,7 +202,7 @@ def _route(
         key = keys[i]
         entry = count_key(state.sketch, key)
         worker = -1
-        if is_head(state.sketch, entry, theta):
+        if is_head(state.sketch, entry, theta, least):
             if state.sketch.total[0] >= state.choices[1]:
                 _look(state, rows.shares, theta, epsilon, distinct)
             d = state.choices[0]

@@ -9,7 +9,8 @@ Left open by the paper, and chosen here:
 * ``capacity`` of the sketch defaults to max(1000, 10 n), and to 2/theta where that is more: with fewer than
   1/theta counters every counter is above theta and every key looks hot. The error is never added to the
   count.
-* No key is head before N >= 1/theta: until then a single message would be a share of theta.
+* No key is head before N >= 1/theta: until then a single message would be a share of theta. ``warm_up=False``
+  has no such rule, as the authors' simulator.
 * "Lowest load" over all workers breaks ties in the order offset, offset + 1, ... (mod n), with an offset of
   the source's own, so that identical sources do not herd onto worker 0.
 
@@ -39,6 +40,7 @@ class HeadScheme(Scheme):
     theta: float | None = None
     capacity: int | None = None
     distinct: bool = True
+    warm_up: bool = True
 
     needs_load = True
 
@@ -87,6 +89,11 @@ class HeadRouter(Router):
         return self.scheme.theta_for(self.workers)
 
     @property
+    def least(self) -> float:
+        """What theta N must have reached before a key can be head."""
+        return 1.0 if self.scheme.warm_up else 0.0
+
+    @property
     def sketch(self) -> SpaceSaving:
         """This source's sketch, which goes on with the router; SpaceSaving.merged merges several sources'."""
         return SpaceSaving.over(self.state.sketch)
@@ -95,16 +102,16 @@ class HeadRouter(Router):
     def head(self) -> tuple[UInt64Array, Int64Array]:
         """The keys that are head now and their counts, most frequent first."""
         counters = self.state.sketch
-        warm = self.theta * counters.total[0] >= 1
+        warm = self.theta * counters.total[0] >= self.least
         keys, counts, _ = top_counters(counters, self.theta if warm else math.inf)
         return keys, counts
 
 
 @inlined
-def is_head(sketch: Counters, entry: int, theta: float) -> bool:
+def is_head(sketch: Counters, entry: int, theta: float, least: float) -> bool:
     """Say whether the key of ``entry``, which has just been counted, is head."""
     share = theta * sketch.total[0]
-    return share >= 1.0 and count_of(sketch, entry) >= share
+    return share >= least and count_of(sketch, entry) >= share
 
 
 @inlined

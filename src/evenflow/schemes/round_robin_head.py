@@ -52,18 +52,24 @@ class RoundRobinHeadRouter(HeadRouter):
         self.state.cursor[1] = place.offset
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
-        _route(keys, out, self.state, self.theta, self.place.salt, self.scheme.distinct)
+        _route(keys, out, self.state, self.theta, self.least, self.place.salt, self.scheme.distinct)
 
 
 @kernel
 def _route(
-    keys: UInt64Array, out: Int32Array, state: HeadState, theta: float, salt: np.uint64, distinct: bool
+    keys: UInt64Array,
+    out: Int32Array,
+    state: HeadState,
+    theta: float,
+    least: float,
+    salt: np.uint64,
+    distinct: bool,
 ) -> None:
     loads = state.loads
     turn = state.cursor[1]
     for i in range(keys.size):
         entry = count_key(state.sketch, keys[i])
-        if is_head(state.sketch, entry, theta):
+        if is_head(state.sketch, entry, theta, least):
             worker = turn
             turn = turn + 1 if turn + 1 < loads.size else 0
         else:

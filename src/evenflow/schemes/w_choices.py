@@ -58,7 +58,7 @@ class WChoicesRouter(HeadRouter):
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         place, distinct = self.place, self.scheme.distinct
-        _route(keys, out, self.state, self.theta, place.offset, place.salt, distinct)
+        _route(keys, out, self.state, self.theta, self.least, place.offset, place.salt, distinct)
 
 
 @kernel
@@ -67,6 +67,7 @@ def _route(
     out: Int32Array,
     state: HeadState,
     theta: float,
+    least: float,
     offset: int,
     salt: np.uint64,
     distinct: bool,
@@ -74,7 +75,7 @@ def _route(
     loads = state.loads
     for i in range(keys.size):
         entry = count_key(state.sketch, keys[i])
-        if is_head(state.sketch, entry, theta):
+        if is_head(state.sketch, entry, theta, least):
             worker = least_of_all(loads, state.cursor, offset)
         else:
             worker = tail_worker(keys[i], loads, salt, distinct)
