@@ -27,6 +27,7 @@ class DataFile(ABC):
     def __init__(self, path: Path, compression: str | None = None):
         self.path = path
         self.compression = compression
+        self.time: str | None = None  # the column that is read for its value alone, not hashed by its type
 
     @abstractmethod
     def columns(self) -> list[str]:

@@ -49,6 +49,7 @@ class FileStream(Stream):
         self.files = find_files(path)
         self._wanted = [*self.key, *([time] if time is not None else [])]
         for number, file in enumerate(self.files):
+            file.time = None if time in self.key else time
             if number == 0 or not file.optional_columns:
                 check_columns(file, self._wanted)
         lengths = [file.rows() for file in self.files]
@@ -162,9 +163,8 @@ def find_files(path: str) -> list[DataFile]:
     elif place.exists():
         files = [place]
     else:
-        files = sorted(
-            Path(match) for match in glob.glob(str(place), recursive=True) if Path(match).is_file()
-        )
+        matches = (Path(match) for match in glob.glob(str(place), recursive=True))
+        files = sorted(match for match in matches if match.is_file() and _is_data(Path(match.name)))
         if not files:
             raise EvenflowError(f"there is no file {path!r}; {_beside(place)}")
     return [data_file(file) for file in files]

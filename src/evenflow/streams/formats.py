@@ -6,8 +6,9 @@ What a kind leaves open, and what holds here:
   is skipped.
 * CSV has a header and no types: keys are text, as Spark reads it by default. An empty field is null, a quoted
   empty one is the empty text. Lines without any character are no rows.
-* JSON has types: a key is text, a number or a truth value, and stays of the type it has first. Text that
-  looks like a time stays text. A row without the field has null there; a blank line is no row.
+* JSON has types: a key is text, a number, true or false, and stays of the type it has first (1.5 after 1 is
+  refused). Text that looks like a time stays text. A row without the field has null there; a blank line is no
+  row.
 * Text is one column named ``word``: what stands between ASCII white space, as it stands there (as Spark's
   ``split(line, "\\\\s+")``).
 * Memory is bounded: Parquet and Arrow by the batches and pages of their writer, the others by blocks of some

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,8 @@ import pyarrow.types as kinds
 from evenflow.errors import EvenflowError
 from evenflow.streams.data_file import DataFile, blocks_of
 
-_LARGEST_EXACT = 2.0**53
+_FIRST_LINES = 1000  # among which every field of a file is expected
+_TYPES = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
 class Text(DataFile):
@@ -40,76 +42,74 @@ class Text(DataFile):
 
 
 class JsonLines(DataFile):
-    """One JSON object per line."""
+    """One JSON object per line; of other fields than the wanted ones only the syntax is looked at."""
 
     kind = "JSON lines"
     endings = (".jsonl", ".ndjson", ".json")
     optional_columns = True
 
     def columns(self) -> list[str]:
-        """Return the fields of the first block of lines."""
+        """Return the fields of the first lines."""
         with self.reading():
             for block, line in blocks_of(self, b"\n"):
-                names = self._parsed(block, line, None).column_names
-                if names:
+                rows = (self._row(number, text) for number, text in _lines(block, line))
+                if names := dict.fromkeys(
+                    name for row in itertools.islice(rows, _FIRST_LINES) for name in row
+                ):
                     return list(names)
         return []
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield blocks of lines; a column keeps the type that it has first."""
-        types: dict[str, Any] = dict.fromkeys(columns)
+        types: dict[str, Any] = dict.fromkeys(columns, pa.null())
         with self.reading():
             for block, line in blocks_of(self, b"\n"):
-                table = self._parsed(block, line, types)
-                for name in columns:
-                    if name not in table.column_names:
-                        table = table.append_column(name, pa.nulls(table.num_rows))
-                    if types[name] is None and not kinds.is_null(table.schema.field(name).type):
-                        types[name] = table.schema.field(name).type
-                yield table
+                self._learn(types, block, line)
+                try:
+                    yield _parsed(block, types)
+                except pa.ArrowInvalid as error:
+                    raise EvenflowError(self._damage(block, line, types, str(error))) from error
 
-    def _parsed(self, block: bytes, line: int, types: dict[str, Any] | None) -> Any:
-        known = {name: kind for name, kind in (types or {}).items() if kind is not None}
-        ignore = types is not None and len(known) == len(types)
-        try:
-            table = _parse_json(block, known, ignore)
-            # Arrow reads text that looks like a time as one; a key is what the file says.
-            looks = {
-                f.name: pa.string()
-                for f in table.schema
-                if f.name not in known and kinds.is_timestamp(f.type)
-            }
-            if looks and types is not None:
-                table = _parse_json(block, known | looks, ignore)
-        except pa.ArrowInvalid as error:
-            raise EvenflowError(self._damage(block, line, known, str(error))) from error
-        for name in types or ():
-            if name in table.column_names and kinds.is_floating(table.schema.field(name).type):
-                self._check_exact(table[name], name)
-        return table
+    def _learn(self, types: dict[str, Any], block: bytes, line: int) -> None:
+        """Find the types of columns that were null so far: mostly the first line of a file settles it."""
+        unknown = [name for name, kind in types.items() if kinds.is_null(kind)]
+        for number, text in _lines(block, line) if unknown else ():
+            row = self._row(number, text)
+            for name in unknown:
+                if row.get(name) is not None:
+                    types[name] = self._type(row[name], name, number)
+            unknown = [name for name in unknown if kinds.is_null(types[name])]
+            if not unknown:
+                break
 
-    def _check_exact(self, column: Any, name: str) -> None:
-        """Refuse whole numbers too long for JSON's, which would fall together."""
-        if (pc.max(pc.abs(column)).as_py() or 0) >= _LARGEST_EXACT:
+    def _type(self, value: Any, name: str, number: int) -> Any:
+        if type(value) not in _TYPES:
             raise EvenflowError(
-                f"{self.path} has numbers in {name!r} that are too long to be told apart; write them as text."
+                f"line {number} of {self.path} has {json.dumps(value)[:40]} in {name!r}; "
+                "keys and times are text, numbers, true or false."
             )
+        kind = _TYPES[type(value)]
+        return pa.float64() if name == self.time and kind == pa.int64() else kind
+
+    def _row(self, number: int, text: bytes) -> dict[str, Any]:
+        try:
+            row = json.loads(text)
+        except ValueError:
+            row = None
+        if isinstance(row, dict):
+            return row
+        rule = 'every line is one object such as {"key": 1}'
+        raise EvenflowError(f"line {number} of {self.path} is not a JSON object; {rule}.")
 
     def _damage(self, block: bytes, line: int, types: dict[str, Any], reason: str) -> str:
-        """Say which line is damaged, and how; only this one block is looked at line by line."""
-        lines = [(n, text) for n, text in enumerate(block.split(b"\n"), line) if text.strip()]
+        """Say which line of a block is damaged, and how."""
+        lines = list(_lines(block, line))
         for number, text in lines:
-            try:
-                row = json.loads(text)
-            except ValueError:
-                row = None
-            if not isinstance(row, dict):
-                rule = 'every line is one object such as {"key": 1}'
-                return f"line {number} of {self.path} is not a JSON object; {rule}."
+            row = self._row(number, text)
             for name, kind in types.items():
                 if not _fits(row.get(name), kind):
-                    was = f"but {name!r} has been {kind} until there; make it one type"
-                    return f"line {number} of {self.path} has {row.get(name)!r}, {was}."
+                    rule = f"in {name!r}, which has been {kind} until there; make it one type"
+                    return f"line {number} of {self.path} has {row[name]!r} {rule}."
         if found := re.search(r"in row (\d+)", reason):
             where = f"line {lines[int(found[1])][0]}"
         else:
@@ -117,21 +117,27 @@ class JsonLines(DataFile):
         return f"{where} of {self.path} cannot be read: {reason.splitlines()[0].rstrip('.')}."
 
 
+def _lines(block: bytes, line: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a block that are not blank, with their numbers."""
+    for number, text in enumerate(block.split(b"\n"), line):
+        if text.strip():
+            yield number, text
+
+
 def _fits(value: Any, kind: Any) -> bool:
-    try:
-        pa.array([value], kind)
-    except (pa.ArrowException, TypeError, ValueError):
-        return False
-    return True
+    if value is None:
+        return True
+    if kind == pa.float64():
+        return type(value) in (int, float)
+    return _TYPES.get(type(value)) == kind and (type(value) is not int or -(2**63) <= value < 2**63)
 
 
-def _parse_json(block: bytes, types: dict[str, Any], ignore_others: bool) -> Any:
+def _parsed(block: bytes, types: dict[str, Any]) -> Any:
     return pyarrow.json.read_json(
         pa.BufferReader(block),
         read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
         parse_options=pyarrow.json.ParseOptions(
-            explicit_schema=pa.schema(list(types.items())) if types else None,
-            unexpected_field_behavior="ignore" if ignore_others else "infer",
+            explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
         ),
     )
 
