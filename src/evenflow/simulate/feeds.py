@@ -1,0 +1,165 @@
+"""How a stream reaches its sources: by shuffle (the papers' default), by key, or by a skewed split.
+
+* ``shuffle``: message i goes to source i mod s;
+* ``key``: a key's messages all go to one source, ``range(mix(key ^ salt), s)`` with a salt of the feed's own;
+* ``skewed:z``: message i goes to source j with probability proportional to (j + 1)^-z (z = 1 unless said).
+
+Who gets message i depends on i, its key and the seed alone, never on how the stream was cut into chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
+from evenflow.keys import mix, to_range
+from evenflow.streams.sampling import alias_columns, alias_draw, bits, draw_salt, zipf_weights
+
+_BY_KEY, _SKEWED = 11, 12  # uses of the seed, apart from the streams' own
+
+
+class Dealt(NamedTuple):
+    """Some messages by source: source i has ``starts[i]`` up to ``starts[i + 1]``, in stream order."""
+
+    keys: UInt64Array
+    ids: Int32Array
+    times: Float64Array | None
+    places: Int32Array  # where each stood in the stream
+    starts: Int64Array
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Which source gets a message.
+
+    >>> Feed.parse("skewed:1.5")
+    Feed(kind='skewed', exponent=1.5)
+    """
+
+    kind: str = "shuffle"
+    exponent: float = 1.0
+
+    @staticmethod
+    def parse(spec: str | Feed) -> Feed:
+        """Read ``shuffle``, ``key``, ``skewed`` or ``skewed:exponent``."""
+        if isinstance(spec, Feed):
+            return spec
+        kind, _, exponent = str(spec).partition(":")
+        try:
+            feed = Feed(kind, float(exponent) if exponent else 1.0)
+        except ValueError:
+            feed = Feed("")
+        if feed.kind not in {"shuffle", "key", "skewed"} or (exponent and kind != "skewed"):
+            raise EvenflowError(f"feed is {spec!r}; it is 'shuffle', 'key', 'skewed' or like 'skewed:1.5'.")
+        if not 0 <= feed.exponent <= 100:
+            raise EvenflowError(f"feed is {spec!r}; the exponent of a skewed feed is between 0 and 100.")
+        return feed
+
+    def __str__(self) -> str:
+        return f"skewed:{self.exponent:g}" if self.kind == "skewed" else self.kind
+
+
+class Dealer:
+    """Deals messages out to ``sources`` sources; its buffers serve again and again."""
+
+    def __init__(self, feed: Feed, sources: int, seed: int, size: int):
+        self.feed = feed
+        self.sources = sources
+        self.size = size
+        self._salt = draw_salt(seed, _BY_KEY if feed.kind == "key" else _SKEWED)
+        self._columns = alias_columns(zipf_weights(sources, feed.exponent))
+        self._chosen = np.empty(size, np.int32)
+        self._keys = np.empty(size, np.uint64)
+        self._ids = np.empty(size, np.int32)
+        self._times = np.empty(size, np.float64)
+        self._places = np.empty(size, np.int32)
+        self._starts = np.empty(sources + 1, np.int64)
+        self._next = np.empty(sources, np.int64)
+
+    def deal(self, first: int, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> Dealt:
+        """Deal out messages ``first``, ``first + 1``, ... of the stream; good until the next call."""
+        n = ids.size
+        chosen, keys, own, places = self._chosen[:n], self._keys[:n], self._ids[:n], self._places[:n]
+        if self.feed.kind == "shuffle":
+            _deal_in_turn(first, ids, hashes, self._starts, keys, own, places)
+        else:
+            if self.feed.kind == "key":
+                _by_key(ids, hashes, self._salt, self.sources, chosen)
+            else:
+                _by_weight(first, self._salt, self._columns, chosen)
+            _deal(ids, hashes, chosen, self._starts, self._next, keys, own, places)
+        if times is None:
+            return Dealt(keys, own, None, places, self._starts)
+        clock = self._times[:n]
+        np.take(times, places, out=clock)
+        return Dealt(keys, own, clock, places, self._starts)
+
+
+@kernel
+def _deal_in_turn(
+    first: int,
+    ids: Int32Array,
+    hashes: UInt64Array,
+    starts: Int64Array,
+    keys: UInt64Array,
+    own: Int32Array,
+    places: Int32Array,
+) -> None:
+    """Give source j the messages whose number is j modulo the number of sources."""
+    sources = starts.size - 1
+    place = 0
+    for source in range(sources):
+        starts[source] = place
+        for i in range((source - first) % sources, ids.size, sources):
+            keys[place] = hashes[ids[i]]
+            own[place] = ids[i]
+            places[place] = i
+            place += 1
+    starts[sources] = place
+
+
+@kernel
+def _by_key(ids: Int32Array, hashes: UInt64Array, salt: np.uint64, sources: int, chosen: Int32Array) -> None:
+    for i in range(ids.size):
+        chosen[i] = to_range(mix(hashes[ids[i]] ^ salt), sources)
+
+
+@kernel
+def _by_weight(first: int, salt: np.uint64, columns: UInt64Array, chosen: Int32Array) -> None:
+    for i in range(chosen.size):
+        chosen[i] = alias_draw(bits(salt, first + i), columns)
+
+
+@kernel
+def _deal(
+    ids: Int32Array,
+    hashes: UInt64Array,
+    chosen: Int32Array,
+    starts: Int64Array,
+    place_of: Int64Array,
+    keys: UInt64Array,
+    own: Int32Array,
+    places: Int32Array,
+) -> None:
+    """Sort the messages by source, stably."""
+    sources = place_of.size
+    place_of[:] = 0
+    for i in range(chosen.size):
+        place_of[chosen[i]] += 1
+    start = 0
+    for source in range(sources):
+        starts[source] = start
+        start += place_of[source]
+        place_of[source] = starts[source]
+    starts[sources] = start
+    for i in range(chosen.size):
+        source = chosen[i]
+        place = place_of[source]
+        place_of[source] = place + 1
+        keys[place] = hashes[ids[i]]
+        own[place] = ids[i]
+        places[place] = i

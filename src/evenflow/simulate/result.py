@@ -1,0 +1,131 @@
+"""What a simulation found: one row, tables over time and by worker; as Arrow tables, JSON and CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Int64Array
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One simulated run. Everything but ``seconds`` follows from the configuration and its seed."""
+
+    scheme: str
+    parameters: str
+    stream: str
+    workers: int  # at the start
+    sources: int
+    seed: int
+    feed: str
+    messages: int
+    numbers: dict[str, float]  # the other numbers of the row, in its order
+    over_time: Columns
+    by_worker: Columns
+    rescales: Columns = field(default_factory=dict)
+    periods: Columns = field(default_factory=dict)
+    seconds: float = 0.0  # of routing and measuring, without making the stream
+
+    def row(self) -> dict[str, Any]:
+        """Return the run as one flat row; all but ``messages_per_second`` is the same on every machine."""
+        return {
+            "scheme": self.scheme,
+            "parameters": self.parameters,
+            "stream": self.stream,
+            "workers": self.workers,
+            "sources": self.sources,
+            "seed": self.seed,
+            "feed": self.feed,
+            "messages": self.messages,
+            **self.numbers,
+            "messages_per_second": self.messages / self.seconds if self.seconds > 0 else math.inf,
+        }
+
+    @property
+    def loads(self) -> Int64Array:
+        """Messages of each worker, those that left included."""
+        loads: Int64Array = self.by_worker["messages"]
+        return loads
+
+    def table(self) -> pa.Table:
+        """Return what was measured over time, one row per mark."""
+        return pa.table(self.over_time)
+
+    def worker_table(self) -> pa.Table:
+        """Return one row per worker."""
+        return pa.table(self.by_worker)
+
+    def rescale_table(self) -> pa.Table:
+        """Return one row per change of the number of workers: what moved, and what had to."""
+        return pa.table(self.rescales)
+
+    def period_table(self) -> pa.Table:
+        """Return one row per aggregation period."""
+        return pa.table(self.periods)
+
+    def to_json(self) -> str:
+        """Return row and tables as JSON; a number that does not exist is null."""
+        content = {
+            "row": self.row(),
+            "over_time": self.over_time,
+            "by_worker": self.by_worker,
+            "rescales": self.rescales,
+            "periods": self.periods,
+        }
+        return json.dumps(plain(content))
+
+    def write_csv(self, path: str | Path) -> None:
+        """Write the table over time as CSV."""
+        pyarrow.csv.write_csv(self.table(), Path(path))
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays and numpy numbers into what JSON has; NaN and infinity become None."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def results_table(results: Sequence[Result]) -> pa.Table:
+    """Return the rows of several results as one table; what a run did not measure is null."""
+    rows = [plain(result.row()) for result in results]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: [row.get(name) for row in rows] for name in names})
+
+
+def write_table(table: pa.Table, path: str | Path) -> None:
+    """Write a table as the end of ``path`` says: .csv, .json (a list of rows), .parquet or .arrow."""
+    path = Path(path)
+    if path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(plain(table.to_pylist())) + "\n")
+    elif path.suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+    elif path.suffix == ".arrow":
+        pyarrow.feather.write_feather(table, path, compression="uncompressed")
+    else:
+        raise EvenflowError(
+            f"a table cannot be written to {str(path)!r}; end it with .csv, .json, .parquet or .arrow."
+        )
