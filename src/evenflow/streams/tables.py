@@ -11,9 +11,10 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pyarrow.types as kinds
 
-from evenflow.streams.data_file import BLOCK, DataFile
+from evenflow.streams.data_file import DataFile
 
 ROWS = 1 << 19  # of a batch of Parquet
+BLOCK = 1 << 21  # bytes of CSV at a time, of which Arrow holds some forty
 
 
 class Parquet(DataFile):
@@ -25,21 +26,25 @@ class Parquet(DataFile):
 
     def columns(self) -> list[str]:
         """Return the names in the schema."""
-        with self.reading(), pyarrow.parquet.ParquetFile(self.path) as file:
+        with self.reading(), self._file() as file:
             return list(file.schema_arrow.names)
 
     def rows(self) -> int:
         """Return the number of rows in the footer."""
-        with self.reading(), pyarrow.parquet.ParquetFile(self.path) as file:
+        with self.reading(), self._file() as file:
             return int(file.metadata.num_rows)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield parts of row groups."""
         with self.reading():
-            schema = pyarrow.parquet.read_schema(self.path)
-            text = [name for name in columns if _is_text(schema.field(name).type)]
-            with pyarrow.parquet.ParquetFile(self.path, read_dictionary=text, buffer_size=1 << 20) as file:
+            with self._file() as file:
+                text = [name for name in columns if _is_text(file.schema_arrow.field(name).type)]
+            with self._file(text) as file:
                 yield from file.iter_batches(ROWS, columns=list(dict.fromkeys(columns)), use_threads=False)
+
+    def _file(self, as_dictionaries: Sequence[str] = ()) -> Any:
+        source = pa.OSFile(str(self.path))  # a path with a colon in it would be taken for an address
+        return pyarrow.parquet.ParquetFile(source, read_dictionary=as_dictionaries, buffer_size=1 << 20)
 
 
 class Arrow(DataFile):
