@@ -1,0 +1,523 @@
+"""Fill: shuffle grouping's balance at nearly key grouping's memory. evenflow's own scheme, and its default.
+
+The papers give every tail key two homes and every head key d homes or all n, before anyone knows whether they
+are needed. Fill gives a key a further home only at the moment when its homes are full, remembers that home
+for good, and lets the keys that carry most give way first.
+
+Words: ``x`` is the average load per worker so far; a worker's level is its load divided by its capacity share
+(shares average 1), so a fair worker stands at x. The slack is ``epsilon * min(x, horizon)``.
+
+1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; at the start the worker that
+   key grouping would take). Homes that a key was given later are kept in a bounded table.
+2. **Route.** The homes of a key stand in a ring with a pointer. From the pointer on, the first home at or
+   below ``x + min(1, slack / 2)`` takes the row, so a home is filled up before the next one is used; if none is,
+   the lowest takes it.
+3. **Valve.** A worker takes a row only while its level is at most ``x + slack``. If every home of the key is
+   above that, the key gets a new home: the lowest worker of all. So, always, max <= (1 + epsilon) mean + 1.
+4. **Hot keys give way first.** A key that brings more than a tenth of a worker's share to each of its homes
+   is held to three quarters of the slack: one home more for it moves more rows than for any other key.
+5. **A new key goes anywhere for free.** A key that was never seen has no state yet, so it is held to half of
+   the slack: placed elsewhere it costs a table entry, but no replica.
+6. **Early.** In the first 100 messages per worker chance outweighs skew; the slack is widened by
+   ``3 sqrt(x) (1 - x / 100)``, which is gone when the guarantee begins.
+
+How often a key comes is read from a row of counters, 256 per worker, one hash (never too low; a counter at 0
+proves a new key); they are halved every ``horizon`` messages per worker, so old heat is forgotten. Everything
+is bounded by the number of workers: when the table is full, of eight entries in a row the one unused for
+longest goes, and its key falls back to its bucket's home.
+
+Several sources decide alone, so each would open its own homes for the same key. With ``sources > 1`` a new
+home is the lowest of the key's next four hashes, which the sources share, and rule 5 is off. ``merged`` joins
+what several sources learned.
+
+Capacities come by ``report(WorkerReport(capacity=...))`` or, measured, as ``seconds_per_message``; after a
+change of capacity or of the number of workers all levels start again at 0, so nobody has to repay the past at
+once. ``rescale`` moves only buckets of workers that leave, or as many as a worker that joins must carry.
+
+``split=False`` keeps every key on one worker (:mod:`evenflow.schemes.fill_owner`). A plan made in advance
+from counted keys, for engines that want a table, is :func:`evenflow.schemes.pour.pour`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
+from evenflow.keys import GOLDEN, mix, to_range
+from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, register
+from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
+
+CELLS = 256  # counters per worker
+BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
+ENTRIES = 64  # table entries per worker
+SETTLED = 100.0  # messages per worker after which the guarantee holds
+EARLY = 3.0  # width of the early slack, in standard deviations of a worker's load
+HOT = 0.1  # of a worker's share per home: such a key gives way first
+HOT_SLACK = 0.75
+NEW_SLACK = 0.5
+CERTAIN = 4  # messages before a key can be called hot
+REACH = 4  # hashes among which several sources look for a new home
+CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are taken as noise
+
+
+@register
+@dataclass(frozen=True)
+class Fill(Scheme):
+    """Open a home only where the old ones are full: max <= (1 + epsilon) mean + 1 after 100 n messages.
+
+    >>> router = Fill(epsilon=0.1).router(workers=4)
+    >>> _ = router.route(np.zeros(4000, np.uint64))
+    >>> int(router.loads.max())
+    1000
+    """
+
+    epsilon: float = 0.02
+    split: bool = True
+    horizon: int = 10_000
+
+    name = "fill"
+    paper = "evenflow's own"
+    summary = "a further home only where the old ones are full; hot keys give way first"
+    needs_load = True
+    needs_reports = True
+    plannable = True
+    rescales = True
+
+    def __post_init__(self) -> None:
+        check("epsilon", self.epsilon, 0 < self.epsilon <= 10, "choose a tolerance above 0, such as 0.02")
+        check("horizon", self.horizon, self.horizon >= 100, "choose at least 100 messages per worker")
+
+    def new_router(self, place: RouterPlace) -> Router:
+        """Start fill at one source."""
+        if self.split:
+            return FillRouter(self, place)
+        from evenflow.schemes.fill_owner import OwnerRouter
+
+        return OwnerRouter(self, place)
+
+
+class Homes(NamedTuple):
+    """Which keys have homes besides their bucket's: entries in a table, each with a ring of workers."""
+
+    table: KeyTable
+    keys: UInt64Array
+    current: Int32Array  # an entry's place in its ring; -1 where the entry is free
+    size: Int32Array  # homes of an entry; of a free one: the next free entry
+    used: Int64Array  # message at which an entry was last used
+    worker: Int32Array  # of a place in a ring
+    after: Int32Array  # the next place in the ring, or in the list of free places
+    free: Int32Array  # [first free place, or -1; first free entry, or -1; next entry to look at for reuse]
+
+
+class FillState(NamedTuple):
+    """All that a fill router remembers."""
+
+    loads: Int64Array
+    levels: Float64Array
+    weights: Float64Array  # 1 / capacity share: what a row adds to its worker's level
+    cells: Int32Array
+    buckets: Int32Array
+    counts: Int64Array  # [messages, messages since the levels began, messages in the cells]
+    homes: Homes
+
+
+MESSAGES, SINCE, COUNTED = 0, 1, 2
+
+
+def new_homes(workers: int, entries: int | None = None) -> Homes:
+    """Return an empty table of homes for ``workers`` workers."""
+    entries = entries or max(4096, ENTRIES * workers)
+    places = 2 * entries + workers
+    return Homes(
+        table=new_table(entries),
+        keys=np.zeros(entries, np.uint64),
+        current=np.full(entries, -1, np.int32),
+        size=_chain(entries),
+        used=np.zeros(entries, np.int64),
+        worker=np.zeros(places, np.int32),
+        after=_chain(places),
+        free=np.zeros(3, np.int32),
+    )
+
+
+def _chain(length: int) -> Int32Array:
+    """Return a list of free numbers: each leads to the next, the last to -1."""
+    chain = np.arange(1, length + 1, dtype=np.int32)
+    chain[-1] = -1
+    return chain
+
+
+class FillRouter(Router):
+    """Fill at one source, splitting keys where their homes overflow."""
+
+    scheme: Fill
+    state: FillState
+
+    def __init__(self, scheme: Fill, place: RouterPlace):
+        super().__init__(scheme, place)
+        n = place.workers
+        self.state = FillState(
+            loads=np.zeros(n, np.int64),
+            levels=np.zeros(n),
+            weights=np.ones(n),
+            cells=np.zeros(CELLS * n, np.int32),
+            buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
+            counts=np.zeros(3, np.int64),
+            homes=new_homes(n),
+        )
+
+    def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
+        alone = self.place.sources == 1
+        _route(keys, out, self.state, self.place.salt, self.scheme.epsilon, self.scheme.horizon, alone)
+
+    def report(self, report: WorkerReport) -> None:
+        """Follow the workers' capacities; small changes are taken as noise."""
+        shares = capacity_shares(report, self.workers)
+        if shares is not None and np.abs(shares * self.state.weights - 1).max() > CAPACITY_CHANGE:
+            self.state.weights[:] = 1 / shares
+            self._start_again()
+
+    def _rescale(self, before: int) -> None:
+        state, n = self.state, self.workers
+        weights = np.ones(n)
+        weights[: min(n, before)] = state.weights[:n]
+        self.state = state._replace(
+            loads=np.resize(state.loads, n) if n < before else np.pad(state.loads, (0, n - before)),
+            levels=np.zeros(n),
+            weights=weights,
+            buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, 1 / weights),
+        )
+        if n < before:
+            _forget_workers(self.state.homes, n)
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self.state.levels[:] = 0
+        self.state.counts[SINCE] = 0
+
+    def bucket_weights(self) -> Float64Array:
+        """Return how many messages each bucket brought lately."""
+        cells = self.state.cells.astype(np.float64)
+        return cells.reshape(self.state.buckets.size, -1).sum(axis=1)
+
+    def homes(self) -> dict[int, list[int]]:
+        """Return the homes of every key that has others than its bucket's, by key hash."""
+        table = self.state.homes
+        found: dict[int, list[int]] = {}
+        for entry in np.flatnonzero(table.current >= 0):
+            place = first = int(table.current[entry])
+            workers = []
+            while True:
+                workers.append(int(table.worker[place]))
+                place = int(table.after[place])
+                if place == first:
+                    break
+            found[int(table.keys[entry])] = sorted(workers)
+        return found
+
+    @staticmethod
+    def merged(routers: Sequence[FillRouter]) -> FillRouter:
+        """Join what several sources learned: loads and counters add up, a key has the homes of all."""
+        if not routers:
+            raise EvenflowError("there are no routers to merge; pass at least one.")
+        first = routers[0]
+        if any(r.scheme != first.scheme or r.workers != first.workers for r in routers):
+            raise EvenflowError("only routers of one scheme and one number of workers can be merged.")
+        joined = FillRouter.from_bytes(first.to_bytes())
+        assert isinstance(joined, FillRouter)
+        for other in routers[1:]:
+            state = other.state
+            joined.routed += other.routed
+            joined.state.loads[:] += state.loads
+            joined.state.levels[:] += state.levels
+            joined.state.cells[:] += state.cells
+            joined.state.counts[:] += state.counts
+            _join_homes(joined.state.homes, state.homes, joined.state.counts[MESSAGES])
+        return joined
+
+
+def capacity_shares(report: WorkerReport, workers: int) -> Float64Array | None:
+    """Return each worker's share of the capacity (1 on average) that a report implies, or None."""
+    capacity = report.capacity
+    if capacity is None and report.seconds_per_message is not None:
+        seconds = np.asarray(report.seconds_per_message, np.float64)
+        capacity = 1 / np.where(seconds > 0, seconds, np.nan)
+    if capacity is None:
+        return None
+    shares = np.array(capacity, np.float64)
+    if shares.shape != (workers,):
+        raise EvenflowError(f"the report is about {shares.size} workers, the router has {workers}.")
+    known = np.isfinite(shares) & (shares > 0)
+    if not known.any():
+        return None
+    shares[~known] = shares[known].mean()
+    return shares / shares.mean()
+
+
+def rescaled_buckets(
+    buckets: Int32Array, weights: Float64Array, before: int, workers: int, shares: Float64Array
+) -> Int32Array:
+    """Give buckets to workers that join, or those of workers that leave to the others, and move no other."""
+    homes = buckets.copy()
+    total = float(weights.sum()) + homes.size  # a bucket weighs at least one message: it has keys to come
+    weight = weights + 1.0
+    target = shares / shares.sum() * total
+    carried = np.bincount(homes, weight, max(before, workers))
+    if workers < before:
+        for bucket in sorted(np.flatnonzero(homes >= workers), key=lambda b: -weight[b]):
+            room = int(np.argmax(target - carried[:workers]))
+            homes[bucket] = room
+            carried[room] += weight[bucket]
+        return homes
+    for joined in range(before, workers):
+        for bucket in np.argsort(-weight, kind="stable"):
+            home = homes[bucket]
+            fits = carried[home] - weight[bucket] >= target[home] - weight[bucket] / 2
+            if (
+                home < before
+                and fits
+                and carried[joined] + weight[bucket] <= target[joined] + weight[bucket] / 2
+            ):
+                homes[bucket] = joined
+                carried[home] -= weight[bucket]
+                carried[joined] += weight[bucket]
+    return homes
+
+
+@inlined
+def _release(homes: Homes, entry: int) -> None:
+    """Forget an entry: its places go back to the free list."""
+    table_remove(homes.table, homes.keys[entry])
+    place = homes.current[entry]
+    for _ in range(homes.size[entry]):
+        following = homes.after[place]
+        homes.after[place] = homes.free[0]
+        homes.free[0] = place
+        place = following
+    homes.current[entry] = -1
+    homes.size[entry] = homes.free[1]
+    homes.free[1] = entry
+
+
+@inlined
+def _release_one(homes: Homes, keep: int) -> None:
+    """Forget the entry unused for longest among the next eight, but not ``keep``."""
+    entries = homes.keys.size
+    oldest = -1
+    entry = homes.free[2]
+    looked = 0
+    while looked < 8 or oldest < 0:
+        if (
+            homes.current[entry] >= 0
+            and entry != keep
+            and (oldest < 0 or homes.used[entry] < homes.used[oldest])
+        ):
+            oldest = entry
+        entry += 1
+        if entry == entries:
+            entry = 0
+        looked += 1
+    homes.free[2] = entry
+    _release(homes, oldest)
+
+
+@inlined
+def _add_home(homes: Homes, entry: int, worker: int) -> None:
+    """Put ``worker`` into the entry's ring and point at it."""
+    if homes.free[0] < 0:
+        _release_one(homes, entry)
+    place = homes.free[0]
+    homes.free[0] = homes.after[place]
+    homes.worker[place] = worker
+    current = homes.current[entry]
+    if current < 0:
+        homes.after[place] = place
+    else:
+        homes.after[place] = homes.after[current]
+        homes.after[current] = place
+    homes.current[entry] = place
+    homes.size[entry] += 1
+
+
+@inlined
+def _new_entry(homes: Homes, key: np.uint64) -> int:
+    """Return an entry for ``key`` with no homes yet."""
+    if homes.free[1] < 0:
+        _release_one(homes, -1)
+    entry = homes.free[1]
+    homes.free[1] = homes.size[entry]
+    homes.size[entry] = 0
+    homes.keys[entry] = key
+    table_insert(homes.table, key, entry)
+    return entry
+
+
+@inlined
+def _home_in_turn(homes: Homes, entry: int, levels: Float64Array, enough: float) -> int:
+    """Return the first home from the pointer on that is not above ``enough``, or the lowest; point at it."""
+    place = homes.current[entry]
+    lowest = place
+    for _ in range(homes.size[entry]):
+        if levels[homes.worker[place]] <= enough:
+            lowest = place
+            break
+        if levels[homes.worker[place]] < levels[homes.worker[lowest]]:
+            lowest = place
+        place = homes.after[place]
+    homes.current[entry] = lowest
+    return homes.worker[lowest]
+
+
+@inlined
+def _lowest_worker(levels: Float64Array) -> int:
+    lowest = 0
+    for worker in range(1, levels.size):
+        if levels[worker] < levels[lowest]:
+            lowest = worker
+    return lowest
+
+
+@inlined
+def _lowest_hash(levels: Float64Array, hashed: np.uint64, limit: float) -> int:
+    """Return the lowest of the key's next hashes, or of all workers if those are full."""
+    lowest = -1
+    for index in range(1, REACH + 1):
+        worker = to_range(mix(hashed + np.uint64(index) * GOLDEN), levels.size)
+        if lowest < 0 or levels[worker] < levels[lowest]:
+            lowest = worker
+    if levels[lowest] > limit:
+        return _lowest_worker(levels)
+    return lowest
+
+
+@inlined
+def _slack(average: float, epsilon: float, horizon: int) -> float:
+    slack = epsilon * min(average, float(horizon))
+    if average < SETTLED:
+        slack += EARLY * np.sqrt(average) * (1 - average / SETTLED)
+    return slack
+
+
+@kernel
+def _route(
+    keys: UInt64Array,
+    out: Int32Array,
+    state: FillState,
+    salt: np.uint64,
+    epsilon: float,
+    horizon: int,
+    alone: bool,
+) -> None:
+    levels = state.levels
+    homes = state.homes
+    cells = state.cells
+    n = levels.size
+    width = cells.size // state.buckets.size
+    messages, since, counted = state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED]
+    for i in range(keys.size):
+        key = keys[i]
+        hashed = mix(key ^ salt)
+        cell = to_range(hashed, cells.size)
+        seen = cells[cell]
+        cells[cell] = seen + 1
+        messages += 1
+        since += 1
+        counted += 1
+        average = since / n
+        slack = _slack(average, epsilon, horizon)
+
+        entry = table_find(homes.table, key)
+        if entry < 0:
+            worker = np.int64(state.buckets[cell // width])
+            opened = 1
+        else:
+            worker = np.int64(_home_in_turn(homes, entry, levels, average + min(1.0, NEW_SLACK * slack)))
+            opened = homes.size[entry]
+            homes.used[entry] = messages
+
+        if levels[worker] > average + NEW_SLACK * slack and opened < n:
+            new = alone and seen == 0
+            hot = seen >= CERTAIN and (seen + 1.0) * n > HOT * counted * opened
+            limit = average + slack * (NEW_SLACK if new else HOT_SLACK if hot else 1.0)
+            if levels[worker] > limit:
+                other = _lowest_worker(levels) if alone else _lowest_hash(levels, hashed, average + slack)
+                if levels[other] < levels[worker]:
+                    if entry < 0:
+                        entry = _new_entry(homes, key)
+                        homes.used[entry] = messages
+                        if not new:
+                            _add_home(homes, entry, int(worker))
+                    _add_home(homes, entry, other)
+                    worker = np.int64(other)
+
+        levels[worker] += state.weights[worker]
+        state.loads[worker] += 1
+        out[i] = worker
+        if counted >= 2 * horizon * n:
+            counted = _halve(cells)
+    state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED] = messages, since, counted
+
+
+@inlined
+def _halve(cells: Int32Array) -> int:
+    """Halve all counters, keeping 1 as 1 (a seen key stays seen), and return their sum."""
+    total = 0
+    for cell in range(cells.size):
+        cells[cell] = (cells[cell] + 1) // 2
+        total += cells[cell]
+    return total
+
+
+@kernel
+def _forget_workers(homes: Homes, workers: int) -> None:
+    """Take workers from ``workers`` on out of every ring; an entry without homes is given up."""
+    for entry in range(homes.keys.size):
+        if homes.current[entry] < 0:
+            continue
+        before = homes.current[entry]
+        while homes.after[before] != homes.current[entry]:
+            before = homes.after[before]
+        place = homes.current[entry]
+        left = homes.size[entry]
+        for _ in range(homes.size[entry]):
+            following = homes.after[place]
+            if homes.worker[place] >= workers and left > 1:
+                homes.after[before] = following
+                homes.after[place] = homes.free[0]
+                homes.free[0] = place
+                left -= 1
+            else:
+                before = place
+            place = following
+        homes.size[entry] = left
+        homes.current[entry] = before
+        if homes.worker[before] >= workers:
+            _release(homes, entry)
+
+
+@kernel
+def _join_homes(homes: Homes, others: Homes, now: int) -> None:
+    """Add the homes of another source's table."""
+    for entry in range(others.keys.size):
+        if others.current[entry] < 0:
+            continue
+        place = others.current[entry]
+        mine = table_find(homes.table, others.keys[entry])
+        if mine < 0:
+            mine = _new_entry(homes, others.keys[entry])
+        homes.used[mine] = now
+        for _ in range(others.size[entry]):
+            there = False
+            at = homes.current[mine]
+            for _ in range(homes.size[mine]):
+                if homes.worker[at] == others.worker[place]:
+                    there = True
+                at = homes.after[at]
+            if not there:
+                _add_home(homes, mine, others.worker[place])
+            place = others.after[place]

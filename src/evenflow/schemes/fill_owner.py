@@ -1,0 +1,170 @@
+"""Fill without splitting, ``fill(split=False)``: every key has one owner, which changes between epochs only.
+
+Tail keys live in buckets, hot keys in a bounded map; both are units for :func:`evenflow.schemes.pour.settle`.
+An epoch is 10 messages per worker at first and doubles up to the horizon. At its end the units are weighed by
+what they brought in it, and those workers give units away that stand above their share by more than epsilon
+and by more than chance explains (two standard deviations of their count). What is not overloaded never moves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
+from evenflow.keys import mix, to_range
+from evenflow.schemes.base import Router, RouterPlace, WorkerReport
+from evenflow.schemes.fill import BUCKETS, CAPACITY_CHANGE, capacity_shares
+from evenflow.schemes.pour import settle
+from evenflow.sketches.space_saving import Counters, count_key, new_counters, top_counters
+from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
+
+if TYPE_CHECKING:
+    from evenflow.schemes.fill import Fill
+
+FIRST_EPOCH = 10  # messages per worker
+HOT_PART = 0.25  # of a bucket's average weight: lighter keys stay in their bucket
+DEVIATIONS = 2.0
+
+
+class OwnerState(NamedTuple):
+    """All that a router of ``fill(split=False)`` remembers."""
+
+    loads: Int64Array
+    shares: Float64Array
+    buckets: Int32Array
+    brought: Int64Array  # messages of each bucket in this epoch, hot keys left out
+    owned: KeyTable  # hot keys; a slot is the owner itself
+    counters: Counters
+    epoch: Int64Array  # [messages left, length]
+
+
+class OwnerRouter(Router):
+    """Fill at one source, one owner per key."""
+
+    scheme: Fill
+    state: OwnerState
+
+    def __init__(self, scheme: Fill, place: RouterPlace):
+        super().__init__(scheme, place)
+        n = place.workers
+        self.state = OwnerState(
+            loads=np.zeros(n, np.int64),
+            shares=np.ones(n),
+            buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
+            brought=np.zeros(BUCKETS * n, np.int64),
+            owned=new_table(self._hot_keys()),
+            counters=new_counters(self._hot_keys()),
+            epoch=np.full(2, FIRST_EPOCH * n, np.int64),
+        )
+
+    def _hot_keys(self) -> int:
+        return max(1000, 10 * self.workers)
+
+    def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
+        start = 0
+        while start < keys.size:
+            stop = min(keys.size, start + int(self.state.epoch[0]))
+            _route(keys[start:stop], out[start:stop], self.state, self.place.salt)
+            self.state.epoch[0] -= stop - start
+            if self.state.epoch[0] == 0:
+                self._end_epoch()
+            start = stop
+
+    def _end_epoch(self) -> None:
+        epoch = self.state.epoch
+        self._settle(self.scheme.epsilon + DEVIATIONS / np.sqrt(epoch[1] / self.workers))
+        epoch[:] = min(2 * int(epoch[1]), self.scheme.horizon * self.workers)
+        self._forget_counts()
+
+    def _forget_counts(self) -> None:
+        self.state.brought[:] = 0
+        self.state = self.state._replace(counters=new_counters(self._hot_keys()))
+
+    def _settle(self, tolerance: float) -> None:
+        """Weigh the units by what they brought in this epoch and let overloaded workers give some away."""
+        state = self.state
+        keys, counts, errors = top_counters(state.counters)
+        sure = (counts - errors).astype(np.float64)
+        buckets = _buckets_of(keys, state.buckets.size, self.place.salt)
+        before = _owners_of(state.owned, keys)
+        weight = state.brought + 0.5  # a bucket that brought nothing still has keys
+        light = HOT_PART * weight.mean()
+        hot = (before >= 0) | (sure > light)
+        keys, sure, buckets, before = keys[hot], sure[hot], buckets[hot], before[hot]
+        fresh = before < 0
+        np.subtract.at(weight, buckets[fresh], sure[fresh])
+        owners = np.where(fresh, state.buckets[buckets], before)
+        units = settle(
+            np.concatenate([sure, np.maximum(weight, 0.0)]),
+            np.concatenate([owners, state.buckets]),
+            state.shares,
+            tolerance,
+        )
+        hot_owners, state.buckets[:] = units[: keys.size], units[keys.size :]
+        apart = hot_owners != state.buckets[buckets]  # a key that lives with its bucket needs no entry
+        owned = new_table(self._hot_keys())
+        _own(owned, keys[apart], hot_owners[apart])
+        self.state = state._replace(owned=owned)
+
+    def report(self, report: WorkerReport) -> None:
+        """Follow the workers' capacities; small changes are taken as noise."""
+        shares = capacity_shares(report, self.workers)
+        if shares is not None and np.abs(shares / self.state.shares - 1).max() > CAPACITY_CHANGE:
+            self.state.shares[:] = shares
+            self._settle(self.scheme.epsilon)
+
+    def _rescale(self, before: int) -> None:
+        state, n = self.state, self.workers
+        self.state = state._replace(
+            loads=state.loads[:n].copy() if n < before else np.pad(state.loads, (0, n - before)),
+            shares=state.shares[:n].copy()
+            if n < before
+            else np.pad(state.shares, (0, n - before), constant_values=1.0),
+        )
+        self._settle(self.scheme.epsilon)
+
+
+def _owners_of(owned: KeyTable, keys: UInt64Array) -> Int32Array:
+    found = np.empty(keys.size, np.int32)
+    _find(owned, keys, found)
+    return found
+
+
+def _buckets_of(keys: UInt64Array, buckets: int, salt: np.uint64) -> Int32Array:
+    found = np.empty(keys.size, np.int32)
+    _place(keys, buckets, salt, found)
+    return found
+
+
+@kernel
+def _find(owned: KeyTable, keys: UInt64Array, out: Int32Array) -> None:
+    for i in range(keys.size):
+        out[i] = table_find(owned, keys[i])
+
+
+@kernel
+def _place(keys: UInt64Array, buckets: int, salt: np.uint64, out: Int32Array) -> None:
+    for i in range(keys.size):
+        out[i] = to_range(mix(keys[i] ^ salt), buckets)
+
+
+@kernel
+def _own(owned: KeyTable, keys: UInt64Array, owners: Int32Array) -> None:
+    for i in range(keys.size):
+        table_insert(owned, keys[i], owners[i])
+
+
+@kernel
+def _route(keys: UInt64Array, out: Int32Array, state: OwnerState, salt: np.uint64) -> None:
+    for i in range(keys.size):
+        key = keys[i]
+        count_key(state.counters, key)
+        worker = table_find(state.owned, key)
+        if worker < 0:
+            bucket = to_range(mix(key ^ salt), state.buckets.size)
+            state.brought[bucket] += 1
+            worker = state.buckets[bucket]
+        state.loads[worker] += 1
+        out[i] = worker

@@ -1,0 +1,220 @@
+"""Planning for fill: what each worker should carry, from how much each hot key and each bucket brings.
+
+``pour`` splits keys: buckets stay where they are (only workers that their buckets alone overfill give some
+away), then the hot keys are poured, hottest first, into the room that is left: into homes the key had, then
+its bucket's home, then the emptiest worker; a key is split only where it overflows, so that from nothing the
+whole head needs at most |H| + n - 1 homes.
+
+``settle`` splits nothing: hot keys and buckets are units with one owner each. Workers above their share give
+away units, largest first and none larger than what they are over, to the emptiest worker, until they are
+within the tolerance.
+
+Both stick to what was: a home is left only when it would be filled more than ``tolerance`` above its share.
+Both are kernels: rooms only shrink while pouring, so a lazy heap finds the emptiest worker in O(log n).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, inlined, kernel
+
+
+class Poured(NamedTuple):
+    """Homes of buckets and hot keys: key i has ``homes[starts[i]:starts[i + 1]]``."""
+
+    buckets: Int32Array
+    starts: Int64Array
+    homes: Int32Array
+    parts: Float64Array  # of the key's rows, one per home
+    carried: Float64Array  # what each worker is expected to carry
+
+
+def targets(shares: Float64Array, total: float) -> Float64Array:
+    """Return what each worker should carry of ``total``, by its share of the capacity."""
+    return shares / shares.sum() * total
+
+
+def pour(
+    hot: Float64Array,
+    hot_buckets: Int32Array,
+    bucket_weights: Float64Array,
+    buckets: Int32Array,
+    shares: Float64Array,
+    tolerance: float = 0.02,
+    previous: tuple[Int64Array, Int32Array] | None = None,
+) -> Poured:
+    """Plan homes for hot keys of weights ``hot`` (not increasing) beside buckets of ``bucket_weights``.
+
+    ``hot_buckets`` is each hot key's bucket; the buckets' weights leave the hot keys out. ``previous`` is
+    (starts, homes) of what the same keys had before.
+
+    >>> poured = pour(np.array([6.0, 1.0]), np.zeros(2, np.int32), np.array([1.0, 0.0]),
+    ...               np.array([0, 1], np.int32), np.ones(2))
+    >>> poured.starts.tolist(), poured.homes.tolist(), poured.carried.tolist()
+    ([0, 2, 3], [0, 1, 1], [4.0, 4.0])
+    """
+    n = shares.size
+    target = targets(shares, float(hot.sum() + bucket_weights.sum()))
+    homes_of_buckets = settle(bucket_weights, buckets, shares, tolerance, target)
+    carried: Float64Array = np.bincount(homes_of_buckets, bucket_weights, n).astype(np.float64)
+    starts = np.zeros(hot.size + 1, np.int64)
+    homes = np.zeros(2 * hot.size + n, np.int32)
+    parts = np.zeros(2 * hot.size + n)
+    old_starts, old_homes = previous or (np.zeros(hot.size + 1, np.int64), np.zeros(0, np.int32))
+    scratch = np.zeros(n, np.int32), np.zeros(n)
+    _pour(
+        hot, homes_of_buckets[hot_buckets], old_starts, old_homes, target, tolerance, carried, starts, homes,
+        parts, *scratch,
+    )  # fmt: skip
+    used = int(starts[-1])
+    return Poured(homes_of_buckets, starts, homes[:used], parts[:used], carried)
+
+
+def settle(
+    weights: Float64Array,
+    owners: Int32Array,
+    shares: Float64Array,
+    tolerance: float = 0.02,
+    target: Float64Array | None = None,
+) -> Int32Array:
+    """Return new owners for units of ``weights``: as few moves as bring every worker within the tolerance.
+
+    An owner outside 0 .. n - 1 means that the unit has none (its worker left).
+
+    >>> settle(np.array([3.0, 2.0, 1.0]), np.zeros(3, np.int32), np.ones(2)).tolist()
+    [1, 0, 0]
+    """
+    if target is None:
+        target = targets(shares, float(weights.sum()))
+    result = owners.astype(np.int32, copy=True)
+    order = np.lexsort((-weights, result))
+    scratch = np.zeros(shares.size, np.int32), np.zeros(shares.size), np.zeros(shares.size)
+    _settle(weights, result, order, target, tolerance, *scratch)
+    return result
+
+
+@inlined
+def _sift_down(heap: Int32Array, room: Float64Array, size: int, at: int) -> None:
+    """Restore the heap (largest room on top, then lowest number) below ``at``."""
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size and _before(room, heap[child + 1], heap[child]):
+            child += 1
+        if not _before(room, heap[child], heap[at]):
+            return
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+
+
+@inlined
+def _before(room: Float64Array, a: int, b: int) -> bool:
+    return room[a] > room[b] or (room[a] == room[b] and a < b)
+
+
+@inlined
+def _emptiest(heap: Int32Array, known: Float64Array, target: Float64Array, carried: Float64Array) -> int:
+    """Return the worker with most room; ``known`` are the rooms the heap is ordered by, refreshed here."""
+    while True:
+        worker = heap[0]
+        room = target[worker] - carried[worker]
+        if known[worker] == room:
+            return worker
+        known[worker] = room
+        _sift_down(heap, known, heap.size, 0)
+
+
+@inlined
+def _new_heap(heap: Int32Array, known: Float64Array, target: Float64Array, carried: Float64Array) -> None:
+    for worker in range(heap.size):
+        heap[worker] = worker
+        known[worker] = target[worker] - carried[worker]
+    for at in range(heap.size // 2 - 1, -1, -1):
+        _sift_down(heap, known, heap.size, at)
+
+
+@kernel
+def _pour(
+    hot: Float64Array,
+    hot_homes: Int32Array,
+    old_starts: Int64Array,
+    old_homes: Int32Array,
+    target: Float64Array,
+    tolerance: float,
+    carried: Float64Array,
+    starts: Int64Array,
+    homes: Int32Array,
+    parts: Float64Array,
+    heap: Int32Array,
+    known: Float64Array,
+) -> None:
+    _new_heap(heap, known, target, carried)
+    used = 0
+    for key in range(hot.size):
+        left = hot[key]
+        starts[key] = used
+        candidates = old_starts[key + 1] - old_starts[key] + 1
+        step = 0
+        while left > 0 or used == starts[key]:
+            if step < candidates - 1:
+                worker = old_homes[old_starts[key] + step]
+            elif step == candidates - 1:
+                worker = hot_homes[key]
+            else:
+                worker = _emptiest(heap, known, target, carried)
+            room = target[worker] - carried[worker]
+            last = step >= candidates and room <= 0  # nobody has room: rounding is all that is left
+            step += 1
+            amount = left if last or left <= room + tolerance * target[worker] else room
+            if amount <= 0 and left > 0:
+                continue
+            carried[worker] += amount
+            left -= amount
+            there = -1
+            for place in range(starts[key], used):
+                if homes[place] == worker:
+                    there = place
+            if there < 0:
+                homes[used] = worker
+                parts[used] = 0.0
+                there = used
+                used += 1
+            parts[there] += amount / hot[key] if hot[key] > 0 else 1.0
+    starts[hot.size] = used
+
+
+@kernel
+def _settle(
+    weights: Float64Array,
+    owners: Int32Array,
+    order: Int64Array,
+    target: Float64Array,
+    tolerance: float,
+    heap: Int32Array,
+    known: Float64Array,
+    carried: Float64Array,
+) -> None:
+    n = target.size
+    for unit in range(weights.size):
+        if 0 <= owners[unit] < n:
+            carried[owners[unit]] += weights[unit]
+    _new_heap(heap, known, target, carried)
+    for unit in order:  # units without an owner first: they must go somewhere
+        if not 0 <= owners[unit] < n:
+            worker = _emptiest(heap, known, target, carried)
+            owners[unit] = worker
+            carried[worker] += weights[unit]
+    for unit in order:
+        owner = owners[unit]
+        over = carried[owner] - target[owner]
+        if over <= tolerance * target[owner] or weights[unit] > over or weights[unit] == 0:
+            continue
+        worker = _emptiest(heap, known, target, carried)
+        if worker != owner and carried[worker] + weights[unit] - target[worker] <= tolerance * target[worker]:
+            owners[unit] = worker
+            carried[owner] -= weights[unit]
+            carried[worker] += weights[unit]

@@ -1,0 +1,241 @@
+"""evenflow's own scheme, from the rules in the docstring of evenflow.schemes.fill, with lists and dicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import evenflow as ef
+from reference.base import GOLDEN, MASK, Reference, mix, reference_for
+from reference.space_saving import SlowSpaceSaving
+
+
+@dataclass
+class Entry:
+    """The homes of a key, in the order of its ring, starting at the pointer."""
+
+    key: int
+    ring: list[int] = field(default_factory=list)
+    used: int = 0
+
+
+class FillReference(Reference):
+    def start(self) -> None:
+        self.levels = [0.0] * self.n
+        self.weights = [1.0] * self.n
+        self.cells = [0] * (256 * self.n)
+        self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
+        self.messages = self.since = self.counted = 0
+        self.reset_table(max(4096, 64 * self.n), 2 * max(4096, 64 * self.n) + self.n)
+
+    def reset_table(self, entries: int, places: int) -> None:
+        self.slots: list[Entry | None] = [None] * entries
+        self.free_slots = list(range(entries))
+        self.places = places
+        self.hand = 0
+        self.slot_of: dict[int, int] = {}
+
+    def homes_in_table(self) -> int:
+        return sum(len(entry.ring) for entry in self.slots if entry)
+
+    def release_one(self, keep: Entry | None) -> None:
+        oldest: int | None = None
+        looked = 0
+        while looked < 8 or oldest is None:
+            entry = self.slots[self.hand]
+            if entry is not None and entry is not keep:
+                best = self.slots[oldest] if oldest is not None else None
+                if best is None or entry.used < best.used:
+                    oldest = self.hand
+            self.hand = (self.hand + 1) % len(self.slots)
+            looked += 1
+        gone = self.slots[oldest]
+        assert gone is not None
+        del self.slot_of[gone.key]
+        self.slots[oldest] = None
+        self.free_slots.insert(0, oldest)
+
+    def add_home(self, entry: Entry, worker: int) -> None:
+        if self.homes_in_table() == self.places:
+            self.release_one(entry)
+        # the new home stands behind the pointed one and is pointed at, so the old pointed one comes last
+        entry.ring = [worker, *entry.ring[1:], *entry.ring[:1]]
+
+    def new_entry(self, key: int) -> Entry:
+        if not self.free_slots:
+            self.release_one(None)
+        slot = self.free_slots.pop(0)
+        entry = Entry(key)
+        self.slots[slot] = entry
+        self.slot_of[key] = slot
+        return entry
+
+    def home_in_turn(self, entry: Entry, enough: float) -> int:
+        below = [i for i, worker in enumerate(entry.ring) if self.levels[worker] <= enough]
+        at = below[0] if below else min(range(len(entry.ring)), key=lambda i: self.levels[entry.ring[i]])
+        entry.ring = entry.ring[at:] + entry.ring[:at]
+        return entry.ring[0]
+
+    def lowest(self, hashed: int, limit: float) -> int:
+        everyone = min(range(self.n), key=lambda worker: self.levels[worker])
+        if self.sources == 1:
+            return everyone
+        hashes = [((mix((hashed + i * GOLDEN) & MASK) >> 32) * self.n) >> 32 for i in range(1, 5)]
+        best = min(hashes, key=lambda worker: self.levels[worker])
+        return everyone if self.levels[best] > limit else best
+
+    def choose(self, key: int, time: float) -> int:
+        hashed = mix(key ^ self.salt)
+        cell = ((hashed >> 32) * len(self.cells)) >> 32
+        seen = self.cells[cell]
+        self.cells[cell] += 1
+        self.messages += 1
+        self.since += 1
+        self.counted += 1
+        average = self.since / self.n
+        slack = self.scheme.epsilon * min(average, self.scheme.horizon)
+        if average < 100:
+            slack += 3 * math.sqrt(average) * (1 - average / 100)
+
+        entry = self.slots[self.slot_of[key]] if key in self.slot_of else None
+        if entry is None:
+            worker = self.buckets[cell // (len(self.cells) // len(self.buckets))]
+            opened = 1
+        else:
+            worker = self.home_in_turn(entry, average + min(1.0, 0.5 * slack))
+            opened = len(entry.ring)
+            entry.used = self.messages
+
+        new = self.sources == 1 and seen == 0
+        hot = seen >= 4 and (seen + 1) * self.n > 0.1 * self.counted * opened
+        limit = average + slack * (0.5 if new else 0.75 if hot else 1.0)
+        if self.levels[worker] > limit and opened < self.n:
+            other = self.lowest(hashed, average + slack)
+            if self.levels[other] < self.levels[worker]:
+                if entry is None:
+                    entry = self.new_entry(key)
+                    entry.used = self.messages
+                    if not new:
+                        self.add_home(entry, worker)
+                self.add_home(entry, other)
+                worker = other
+
+        self.levels[worker] += self.weights[worker]
+        if self.counted >= 2 * self.scheme.horizon * self.n:
+            self.cells = [(count + 1) // 2 for count in self.cells]
+            self.counted = sum(self.cells)
+        return worker
+
+    def report(self, report: ef.WorkerReport) -> None:
+        assert report.capacity is not None
+        mean = float(np.mean(report.capacity))
+        shares = [float(capacity) / mean for capacity in report.capacity]
+        if max(abs(share * weight - 1) for share, weight in zip(shares, self.weights, strict=True)) > 0.05:
+            self.weights = [1 / share for share in shares]
+            self.levels = [0.0] * self.n
+            self.since = 0
+
+
+def settle(weights: list[float], owners: list[int], target: list[float], tolerance: float) -> list[int]:
+    """Give units of overloaded workers to the emptiest, largest first, worker by worker."""
+    n = len(target)
+    result = list(owners)
+    carried = [0.0] * n
+    for unit, owner in enumerate(owners):
+        if 0 <= owner < n:
+            carried[owner] += weights[unit]
+
+    def emptiest() -> int:
+        return max(range(n), key=lambda worker: (target[worker] - carried[worker], -worker))
+
+    order = sorted(range(len(weights)), key=lambda unit: (owners[unit], -weights[unit]))
+    for unit in order:
+        if not 0 <= owners[unit] < n:
+            worker = emptiest()
+            result[unit] = worker
+            carried[worker] += weights[unit]
+    for unit in order:
+        owner = result[unit]
+        over = carried[owner] - target[owner]
+        if over <= tolerance * target[owner] or weights[unit] > over or weights[unit] == 0:
+            continue
+        worker = emptiest()
+        if worker != owner and carried[worker] + weights[unit] - target[worker] <= tolerance * target[worker]:
+            result[unit] = worker
+            carried[owner] -= weights[unit]
+            carried[worker] += weights[unit]
+    return result
+
+
+class OwnerReference(Reference):
+    def start(self) -> None:
+        self.shares = [1.0] * self.n
+        self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
+        self.left = self.length = 10 * self.n
+        self.owned: dict[int, int] = {}
+        self.new_epoch()
+
+    def new_epoch(self) -> None:
+        self.brought = [0] * len(self.buckets)
+        self.sketch = SlowSpaceSaving(max(1000, 10 * self.n))
+
+    def bucket(self, key: int) -> int:
+        return ((mix(key ^ self.salt) >> 32) * len(self.buckets)) >> 32
+
+    def choose(self, key: int, time: float) -> int:
+        self.sketch.count(key)
+        if key in self.owned:
+            worker = self.owned[key]
+        else:
+            self.brought[self.bucket(key)] += 1
+            worker = self.buckets[self.bucket(key)]
+        self.left -= 1
+        if self.left == 0:
+            self.settle(self.scheme.epsilon + 2 / math.sqrt(self.length / self.n))
+            self.left = self.length = min(2 * self.length, self.scheme.horizon * self.n)
+            self.new_epoch()
+        return worker
+
+    def settle(self, tolerance: float) -> None:
+        weight = [count + 0.5 for count in self.brought]
+        light = 0.25 * float(np.mean(weight))
+        hot: list[tuple[int, float, int]] = []
+        for _, key in self.sketch.head(0.0):
+            count, error, _ = self.sketch.counters[key]
+            sure = float(count - error)
+            if key in self.owned:
+                hot.append((key, sure, self.owned[key]))
+            elif sure > light:
+                hot.append((key, sure, self.buckets[self.bucket(key)]))
+                weight[self.bucket(key)] -= sure
+        units = [sure for _, sure, _ in hot] + [max(w, 0.0) for w in weight]
+        owners = [owner for _, _, owner in hot] + self.buckets
+        total = float(np.sum(np.array(units)))
+        share_sum = float(np.sum(np.array(self.shares)))
+        target = [share / share_sum * total for share in self.shares]
+        after = settle(units, owners, target, tolerance)
+        self.buckets = after[len(hot) :]
+        self.owned = {
+            key: owner
+            for (key, _, _), owner in zip(hot, after, strict=False)
+            if owner != self.buckets[self.bucket(key)]
+        }
+
+
+@reference_for("fill")
+class EitherReference(Reference):
+    """Splits keys or not, as the scheme's parameters say."""
+
+    def __init__(self, scheme: ef.Scheme, workers: int, seed: int, source: int, sources: int):
+        kind: Any = FillReference if scheme.parameters()["split"] else OwnerReference
+        self.inner: Reference = kind(scheme, workers, seed, source, sources)
+        super().__init__(scheme, workers, seed, source, sources)
+
+    def choose(self, key: int, time: float) -> int:
+        return self.inner.choose(key, time)
+
+    def report(self, report: ef.WorkerReport) -> None:
+        self.inner.report(report)

@@ -1,0 +1,307 @@
+"""fill: its guarantee at every moment, what it costs in memory, how it follows capacities and workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import evenflow as ef
+from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+from evenflow.schemes.fill import FillRouter, new_homes
+from evenflow.schemes.fill_owner import OwnerRouter
+from evenflow.schemes.pour import pour, settle
+from reference.fill import FillReference
+from reference.fill import settle as slow_settle
+
+
+def zipf(z: float, keys: int, messages: int, seed: int = 1) -> UInt64Array:
+    rng = np.random.default_rng(seed)
+    weights = np.arange(1, keys + 1) ** -z
+    ids = rng.choice(keys, messages, p=weights / weights.sum())
+    return rng.integers(0, 2**64, keys, dtype=np.uint64)[ids]
+
+
+def replicas(keys: UInt64Array, workers: Int32Array) -> float:
+    """Distinct (key, worker) pairs per distinct key."""
+    numbers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    return float(np.unique(numbers * 2**20 + workers).size / np.unique(numbers).size)
+
+
+def worst_excess(workers: Int32Array, n: int, epsilon: float) -> float:
+    """The largest max load - (1 + epsilon) mean - 1 at any moment after the first 100 n messages."""
+    if workers.size <= 100 * n:
+        return 0.0
+    order = np.argsort(workers, kind="stable")
+    starts = np.searchsorted(workers[order], np.arange(n))
+    load = np.empty(workers.size)
+    load[order] = np.arange(workers.size) - np.repeat(starts, np.bincount(workers, minlength=n)) + 1
+    highest = np.maximum.accumulate(load)
+    return float((highest - (1 + epsilon) * np.arange(1, workers.size + 1) / n)[100 * n :].max() - 1)
+
+
+def adversarial(kind: str, n: int, messages: int, seed: int) -> UInt64Array:
+    rng = np.random.default_rng(seed)
+    if kind == "one key":
+        return np.full(messages, 7, np.uint64)
+    if kind == "all new":
+        return rng.integers(0, 2**64, messages, dtype=np.uint64)
+    if kind == "a new hot key every n messages":
+        return rng.integers(0, 2**64, messages // n + 1, dtype=np.uint64)[np.arange(messages) // n]
+    if kind == "hot keys change at once":
+        return np.concatenate(
+            [zipf(2.0, 50, messages // 2, seed), zipf(2.0, 50, messages - messages // 2, seed + 1)]
+        )
+    if kind == "one worker is flooded":  # every key has its first home on worker 0
+        keys = rng.integers(0, 2**64, 400 * n, dtype=np.uint64)
+        homes = ef.scheme("key").router(n, seed=3).route(keys)
+        return rng.choice(keys[homes == 0], messages)
+    raise AssertionError(kind)
+
+
+KINDS = [
+    "one key", "all new", "a new hot key every n messages", "hot keys change at once", "one worker is flooded"
+]  # fmt: skip
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    n=st.one_of(st.integers(1, 60), st.sampled_from([100, 333, 1000])),
+    epsilon=st.sampled_from([0.001, 0.02, 0.1]),
+    seed=st.integers(0, 1000),
+)
+def test_no_worker_is_ever_more_than_epsilon_above_the_mean(
+    kind: str, n: int, epsilon: float, seed: int
+) -> None:
+    keys = adversarial(kind, n, 130 * n + 500, seed)
+    workers = ef.scheme("fill", epsilon=epsilon).router(n, seed=3).route(keys)
+    assert worst_excess(workers, n, epsilon) <= 1e-6
+
+
+@given(
+    keys=st.integers(1, 600),
+    skew=st.sampled_from([0.0, 0.8, 1.5]),
+    n=st.sampled_from([2, 3, 7]),
+    entries=st.sampled_from([1, 2, 9, 40]),
+    seed=st.integers(0, 99),
+    sources=st.sampled_from([1, 2]),
+)
+def test_decides_like_the_reference_with_a_full_table_and_reports(
+    keys: int, skew: float, n: int, entries: int, seed: int, sources: int
+) -> None:
+    scheme: Any = ef.scheme("fill", epsilon=0.01, horizon=100)
+    router = scheme.router(n, seed, sources=sources)
+    router.state = router.state._replace(homes=new_homes(n, entries))
+    reference = FillReference(scheme, n, seed, 0, sources)
+    reference.reset_table(entries, 2 * entries + n)
+    rng = np.random.default_rng(seed)
+    for part in np.array_split(zipf(skew, keys, 1200, seed), 3):
+        assert router.route(part).tolist() == [reference.route_one(int(key)) for key in part]
+        report = ef.WorkerReport(capacity=rng.choice([1.0, 1.02, 5.0], n))
+        router.report(report)
+        reference.report(report)
+        router = ef.Router.from_bytes(router.to_bytes())
+
+
+@given(
+    units=st.lists(st.tuples(st.integers(0, 40), st.integers(-1, 6)), max_size=60),
+    shares=st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=1, max_size=6),
+    tolerance=st.sampled_from([0.0, 0.02, 0.3]),
+)
+def test_settle_is_the_slow_one(units: list[tuple[int, int]], shares: list[float], tolerance: float) -> None:
+    weights = np.array([weight for weight, _ in units], np.float64)
+    owners = np.array([owner for _, owner in units], np.int32)
+    share = np.array(shares)
+    target = (share / share.sum() * weights.sum()).tolist()
+    expected = slow_settle(weights.tolist(), owners.tolist(), target, tolerance)
+    assert settle(weights, owners, share, tolerance).tolist() == expected
+
+
+@given(
+    hot=st.lists(st.integers(1, 1000), max_size=80),
+    n=st.integers(1, 30),
+    seed=st.integers(0, 1000),
+    tolerance=st.sampled_from([0.0, 0.02]),
+)
+def test_pour_conserves_balances_and_needs_few_homes(
+    hot: list[int], n: int, seed: int, tolerance: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    weights = np.sort(np.array(hot, np.float64))[::-1]
+    buckets = np.repeat(np.arange(n, dtype=np.int32), 16)
+    brought = rng.integers(0, 5, buckets.size).astype(np.float64)
+    shares = rng.choice([1.0, 3.0], n)
+    lives = rng.integers(0, buckets.size, weights.size).astype(np.int32)
+    previous = np.arange(weights.size + 1, dtype=np.int64), rng.integers(0, n, weights.size).astype(np.int32)
+    poured = pour(weights, lives, brought, buckets, shares, tolerance, previous)
+    assert poured.carried.sum() == pytest.approx(weights.sum() + brought.sum())
+    carried = np.bincount(poured.buckets, brought, n)
+    for key in range(weights.size):
+        part = slice(int(poured.starts[key]), int(poured.starts[key + 1]))
+        assert poured.parts[part].sum() == pytest.approx(1)
+        assert np.unique(poured.homes[part]).size == part.stop - part.start >= 1
+        carried += np.bincount(poured.homes[part], poured.parts[part] * weights[key], n)
+    assert carried == pytest.approx(poured.carried)
+    target = shares / shares.sum() * (weights.sum() + brought.sum())
+    tail = np.bincount(poured.buckets, brought, n)
+    assert (poured.carried <= np.maximum(target * (1 + tolerance), tail) + 1e-6).all()
+    assert (
+        poured.homes.size <= weights.size + n - 1 + weights.size
+    )  # old homes may be used beside the emptiest
+
+
+def test_pour_from_nothing_needs_at_most_one_home_per_key_and_worker() -> None:
+    rng = np.random.default_rng(3)
+    hot = np.sort(rng.pareto(1.0, 500))[::-1]
+    n = 40
+    poured = pour(hot, np.zeros(500, np.int32), np.zeros(n), np.arange(n, dtype=np.int32), np.ones(n), 0.0)
+    assert poured.homes.size <= hot.size + n - 1 + 1
+    assert poured.carried.max() <= poured.carried.mean() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("z", "keys", "n"), [(0.6, 10**4, 100), (1.0, 10**4, 50), (1.4, 10**5, 100), (2.0, 10**4, 10)]
+)
+def test_stationary_streams_cost_little_memory(z: float, keys: int, n: int) -> None:
+    stream = zipf(z, keys, 10**6)
+    workers = ef.scheme("fill").router(n, seed=1).route(stream)
+    assert np.bincount(workers, minlength=n).max() * n / stream.size <= 1.021
+    assert replicas(stream, workers) <= 1.10
+
+
+def test_the_cold_start_is_short() -> None:
+    stream = zipf(1.2, 10**4, 10**6)
+    n = 50
+    workers = ef.scheme("fill").router(n, seed=2).route(stream)
+    marks = np.linspace(stream.size / 100, stream.size, 100).astype(int)
+    excess = [np.bincount(workers[:mark], minlength=n).max() * n / mark - 1 for mark in marks]
+    assert np.mean(excess) <= 2 * 0.02
+
+
+OTHERS = ["partial-key", "d-choices", "w-choices", "random-choices", "bounded-load", "fish", "dynamic-key"]
+
+
+@pytest.mark.parametrize("name", ["stocknet_cashtags", "online_retail_country", "online_retail_stock"])
+@pytest.mark.parametrize("n", [20, 50, 100])
+def test_real_streams_cost_less_than_with_any_other_scheme(real_streams: Path, name: str, n: int) -> None:
+    column = pq.read_table(real_streams / f"{name}.parquet", columns=["key"])["key"]
+    keys = ef.hash_keys(column)
+    memory = {}
+    for scheme in ["fill", *(other for other in OTHERS if other in ef.schemes())]:
+        workers = ef.scheme(scheme).router(n, seed=1).route(keys)
+        if np.bincount(workers, minlength=n).max() * n / keys.size <= 1.05:
+            memory[scheme] = replicas(keys, workers)
+    mine = memory.pop("fill")
+    assert mine <= 1.02 * min(memory.values())
+
+
+def test_load_follows_capacities_and_their_change() -> None:
+    n = 20
+    stream = zipf(1.0, 10**4, 10**6)
+    router = ef.scheme("fill").router(n, seed=1)
+    half = stream.size // 2
+    for part, fast in ((stream[:half], np.arange(n) < 5), (stream[half:], np.arange(n) >= 15)):
+        capacity: Float64Array = np.where(fast, 5.0, 1.0)
+        router.report(ef.WorkerReport(capacity=capacity))
+        router.route(part[: 100 * n])  # the epoch in which it adapts
+        workers = router.route(part[100 * n :])
+        share = np.bincount(workers, minlength=n) / workers.size
+        assert share == pytest.approx(capacity / capacity.sum(), rel=0.05)
+
+
+def test_measured_seconds_per_message_are_capacities_too() -> None:
+    router = ef.scheme("fill").router(4, seed=1)
+    router.report(ef.WorkerReport(seconds_per_message=np.array([1e-3, 2e-3, np.nan, 0.0])))
+    share = np.bincount(router.route(zipf(1.0, 1000, 10**5)), minlength=4) / 10**5
+    assert share[0] / share[1] == pytest.approx(2, rel=0.05)
+    with pytest.raises(ef.EvenflowError, match="about 3 workers, the router has 4"):
+        router.report(ef.WorkerReport(capacity=np.ones(3)))
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize(("before", "after"), [(10, 11), (10, 9), (50, 51), (16, 12)])
+def test_rescaling_moves_little_more_than_it_must(split: bool, before: int, after: int) -> None:
+    stream = zipf(0.8, 2 * 10**4, 4 * 10**5)
+    router = ef.scheme("fill", split=split).router(before, seed=1)
+    workers = router.route(stream)
+    distinct, state = np.unique(stream, return_counts=True)
+    owner = {int(k): int(w) for k, w in zip(stream, workers, strict=True)}
+    router.rescale(after)
+    assert isinstance(router, FillRouter | OwnerRouter)
+    moved = 0.0
+    known = router.homes() if isinstance(router, FillRouter) else {}  # their other homes go on
+    homes = _homes_of(router, distinct)
+    for key, weight, home in zip(distinct, state, homes, strict=True):
+        if int(key) not in known and owner[int(key)] != home:
+            moved += weight
+    ideal = abs(after - before) / max(after, before) * state.sum()
+    assert 0 < moved <= 1.3 * ideal
+
+
+def _homes_of(router: Any, keys: UInt64Array) -> Int32Array:
+    """Where a key without other homes goes now, whatever the loads."""
+    from evenflow.schemes.fill_owner import _buckets_of, _owners_of
+
+    home: Int32Array = router.state.buckets[_buckets_of(keys, router.state.buckets.size, router.place.salt)]
+    if isinstance(router, OwnerRouter):
+        owned = _owners_of(router.state.owned, keys)
+        return np.where(owned >= 0, owned, home)
+    return home
+
+
+def test_without_splitting_a_key_has_one_owner_between_epochs() -> None:
+    stream = zipf(1.0, 5000, 2 * 10**5)
+    n = 10
+    workers = ef.scheme("fill", split=False).router(n, seed=1).route(stream)
+    length, start = 10 * n, 0
+    while start < stream.size:
+        assert replicas(stream[start : start + length], workers[start : start + length]) == 1
+        start, length = start + length, min(2 * length, 10_000 * n)
+    best = max(1.0, np.unique(stream, return_counts=True)[1].max() * n / stream.size)
+    late = np.bincount(workers[stream.size // 2 :], minlength=n).max() * n / (stream.size - stream.size // 2)
+    assert late <= best * 1.05
+
+
+def test_several_sources_share_the_homes_they_open() -> None:
+    stream = zipf(1.2, 5000, 5 * 10**5)
+    n, s = 50, 5
+    routers = [ef.scheme("fill").router(n, seed=1, source=i, sources=s) for i in range(s)]
+    workers = np.empty(stream.size, np.int32)
+    for i, router in enumerate(routers):
+        workers[i::s] = router.route(stream[i::s])
+    alone = ef.scheme("w-choices").router(n, seed=1).route(stream)
+    assert replicas(stream, workers) < replicas(stream, alone)
+    assert np.bincount(workers, minlength=n).max() * n / stream.size <= 1.021
+    joined = FillRouter.merged([router for router in routers if isinstance(router, FillRouter)])
+    assert joined.loads.tolist() == np.bincount(workers, minlength=n).tolist()
+    for router in routers:
+        assert isinstance(router, FillRouter)
+        for key, homes in router.homes().items():
+            assert set(homes) <= set(joined.homes()[key])
+    assert joined.route(stream[:1000]).min() >= 0
+
+
+def test_merging_nothing_or_strangers_gets_a_sentence() -> None:
+    with pytest.raises(ef.EvenflowError, match="no routers to merge"):
+        FillRouter.merged([])
+    pair = [ef.scheme("fill").router(3), ef.scheme("fill").router(4)]
+    with pytest.raises(ef.EvenflowError, match="one number of workers"):
+        FillRouter.merged(pair)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"epsilon": 0}, "epsilon is 0"),
+        ({"epsilon": -0.1}, "epsilon is -0.1"),
+        ({"horizon": 5}, "horizon is 5"),
+    ],
+)
+def test_bad_parameters_get_a_sentence(parameters: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ef.EvenflowError, match=sentence):
+        ef.scheme("fill", **parameters)
