@@ -21,10 +21,10 @@ from functools import cached_property
 import numpy as np
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.kernels import Int32Array
 from evenflow.streams.base import MOST_KEYS
 from evenflow.streams.generator import Generator
-from evenflow.streams.sampling import alias_columns, draw_salt, draw_weighted
+from evenflow.streams.sampling import draw_grouped, draw_salt
 
 _COST = 2.4491  # Table 3, SG
 _WORKERS = 10
@@ -58,7 +58,10 @@ class Election(Generator):
             )
 
     def _fill(self, start: int, out: Int32Array) -> None:
-        draw_weighted(draw_salt(self.seed), start, self._columns, out)
+        common, rare = self._kinds
+        due = common * _COMMON + rare * _RARE
+        ends = [self.share, self.share + (1 - self.share) * (common * _COMMON / due if due else 1.0), 1.0]
+        draw_grouped(draw_salt(self.seed), start, np.array(ends), np.array([1, common, rare]), out)
 
     def keys_upper_bound(self) -> int:
         """Return the number of keys: the hot one, the common ones, the rare ones."""
@@ -71,13 +74,6 @@ class Election(Generator):
         possible = (common / _occurs(_COMMON), (1 - common) / _occurs(_RARE))
         rest = self.messages * (1 - self.share) / (possible[0] * _COMMON + possible[1] * _RARE)
         return math.ceil(rest * possible[0]), math.ceil(rest * possible[1])
-
-    @cached_property
-    def _columns(self) -> UInt64Array:
-        common, rare = self._kinds
-        rest = np.repeat([_COMMON, _RARE], [common, rare])
-        rest *= (1 - self.share) / max(rest.sum(), 1.0)
-        return alias_columns(np.concatenate([[self.share], rest]))
 
 
 def _occurs(due: float) -> float:

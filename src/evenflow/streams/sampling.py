@@ -110,3 +110,26 @@ def draw_weighted(salt: np.uint64, start: int, columns: UInt64Array, out: Int32A
     """Fill ``out`` with the weighted draws of messages ``start``, ``start + 1``, ..."""
     for i in range(out.size):
         out[i] = alias_draw(bits(salt, start + i), columns)
+
+
+@kernel
+def draw_grouped(
+    salt: np.uint64, start: int, ends: Float64Array, counts: Int64Array, out: Int32Array
+) -> None:
+    """Fill ``out`` with draws from groups of keys that are equally likely within their group.
+
+    Group g has ``counts[g]`` keys, numbered after those of the groups before it, and the part of the
+    probability up to ``ends[g]``; the last end is 1. No table: however many keys there are, a draw touches no
+    memory.
+    """
+    for i in range(out.size):
+        place = unit(bits(salt, start + i))
+        group = 0
+        begin = 0.0
+        first = 0
+        while place >= ends[group]:
+            begin = ends[group]
+            first += counts[group]
+            group += 1
+        inside = np.int64((place - begin) / (ends[group] - begin) * counts[group])
+        out[i] = first + min(inside, counts[group] - 1)
