@@ -248,7 +248,7 @@ def distribution_cost(stream: Generator, scheme: str, workers: int = 10, sources
 
 
 @pytest.mark.parametrize("messages", [10**5, 5 * 10**5])
-def test_election_costs_what_table_3_says(messages: int) -> None:
+def test_election_costs_what_it_was_fitted_to(messages: int) -> None:
     stream = Election(messages=messages, seed=1)
     assert abs((ids_of(stream) == 0).mean() - 0.68) < 0.01
     assert distribution_cost(stream, "shuffle") == pytest.approx(2.4491, rel=0.01)
