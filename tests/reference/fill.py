@@ -105,7 +105,7 @@ class FillReference(Reference):
             worker = self.buckets[cell // (len(self.cells) // len(self.buckets))]
             opened = 1
         else:
-            worker = self.home_in_turn(entry, average + min(1.0, 0.5 * slack))
+            worker = self.home_in_turn(entry, average + min(4.0, 0.5 * slack))
             opened = len(entry.ring)
             entry.used = self.messages
 

@@ -10,8 +10,8 @@ Words: ``x`` is the average load per worker so far; a worker's level is its load
 1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; at the start the worker that
    key grouping would take). Homes that a key was given later are kept in a bounded table.
 2. **Route.** The homes of a key stand in a ring with a pointer. From the pointer on, the first home at or
-   below ``x + min(1, slack / 2)`` takes the row, so a home is filled up before the next one is used; if none is,
-   the lowest takes it.
+   below ``x + min(4, slack / 2)`` takes the row, so a home is filled up before the next one is used; if none
+   is, the lowest takes it.
 3. **Valve.** A worker takes a row only while its level is at most ``x + slack``. If every home of the key is
    above that, the key gets a new home: the lowest worker of all. So, always, max <= (1 + epsilon) mean + 1.
 4. **Hot keys give way first.** A key that brings more than a tenth of a worker's share to each of its homes
@@ -60,6 +60,7 @@ EARLY = 3.0  # width of the early slack, in standard deviations of a worker's lo
 HOT = 0.1  # of a worker's share per home: such a key gives way first
 HOT_SLACK = 0.75
 NEW_SLACK = 0.5
+TURN = 4.0  # rows above the average up to which a home goes on before the next one's turn
 CERTAIN = 4  # messages before a key can be called hot
 REACH = 4  # hashes among which several sources look for a new home
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are taken as noise
@@ -436,7 +437,7 @@ def _route(
             worker = np.int64(state.buckets[cell // width])
             opened = 1
         else:
-            worker = np.int64(_home_in_turn(homes, entry, levels, average + min(1.0, NEW_SLACK * slack)))
+            worker = np.int64(_home_in_turn(homes, entry, levels, average + min(TURN, NEW_SLACK * slack)))
             opened = homes.size[entry]
             homes.used[entry] = messages
 
