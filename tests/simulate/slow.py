@@ -12,7 +12,7 @@ import numpy as np
 
 import evenflow as ef
 from evenflow.schemes.consistent import signals
-from evenflow.simulate import Aggregation, Capacities, Queueing, Rescale
+from evenflow.simulate import Aggregation, Capacities, Queueing, Rescale, parse_capacities
 from simulate.fakes import ListStream
 
 
@@ -29,11 +29,15 @@ class Worker:
     """Works on the first job of its queue from ``since`` on."""
 
     capacity: float
+    job_work: float  # as last measured
     queue: deque[Job] = field(default_factory=deque)
     since: float = 0.0
-    busy: float = 0.0
-    finished: list[tuple[float, Job]] = field(default_factory=list)
+    arrived: int = 0  # in this slot
+    backlog: int = 0  # when this slot began
+    given: list[float] = field(default_factory=list)  # work that came since the last report
+    latencies: list[float] = field(default_factory=list)
     acknowledged: dict[int, float] = field(default_factory=dict)
+    free: float = 0.0
 
     def work_until(self, now: float) -> None:
         while self.queue:
@@ -41,194 +45,219 @@ class Worker:
             self.since = max(self.since, job.arrival)
             end = self.since + job.work / self.capacity
             if end > now:
-                done = max(0.0, now - self.since)
-                job.work -= done * self.capacity
-                self.busy += done
+                job.work -= max(0.0, now - self.since) * self.capacity
                 self.since = max(self.since, now)
                 return
-            self.busy += end - self.since
-            self.since = end
-            self.finished.append((end, self.queue.popleft()))
+            self.since = self.free = end
+            self.queue.popleft()
             self.acknowledged[job.source] = end
+            if job.measured:
+                self.latencies.append(end - job.arrival)
 
 
-def fitting(report: ef.WorkerReport, n: int) -> ef.WorkerReport:
-    """A report sent before a rescale: signals of who is still there, backlogs not at all."""
-    if report.signal is not None:
-        signal = np.zeros(n, np.int8)
-        for w in range(min(n, report.signal.size)):
-            signal[w] = report.signal[w]
-        return ef.WorkerReport(report.time, signal=signal)
-    if report.backlog is not None and report.backlog.size == n:
-        return report
-    return ef.WorkerReport(report.time)
+class SlowSimulation:
+    """Costs are constant or by key, arrivals regular or the stream's; sources take turns."""
 
+    def __init__(
+        self,
+        scheme: ef.Scheme,
+        stream: ListStream,
+        workers: int,
+        sources: int,
+        seed: int,
+        queueing: Queueing | None = None,
+        events: Sequence[Rescale | Capacities] = (),
+        aggregation: Aggregation | None = None,
+        head: float | None = None,
+    ):
+        self.scheme: Any = scheme
+        self.stream = stream
+        self.ids: list[int] = stream.ids.tolist()
+        self.n = workers
+        self.sources = sources
+        self.queueing = queueing
+        self.events = events
+        self.aggregation = aggregation
+        self.routers = [scheme.router(workers, seed, source=i, sources=sources) for i in range(sources)]
+        m = len(self.ids)
+        self.counts = Counter(self.ids)
+        self.hot = {key for key, count in self.counts.items() if head is not None and count >= head * m}
+        most = max([workers, *(e.workers for e in events if isinstance(e, Rescale))])
+        self.loads, self.head_loads, self.recent = [0] * most, [0] * most, [0] * most
+        self.since_rescale = 0
+        self.pairs: set[tuple[int, int]] = set()
+        self.ever = 0
+        self.touched: set[tuple[int, int]] = set()
+        self.partials: list[int] = []
+        self.imbalances: list[float] = []
+        self.queue_spreads: list[int] = []
+        self.crew: list[Worker] = []
+        self.times = self._clock()
+        if queueing is not None:
+            self._hire(queueing, most)
+        self.mail: list[tuple[float, int, ef.WorkerReport]] = []
+        self.reports = 0
+        self.said: dict[tuple[int, int], int] = {}  # (worker, source) -> signal not yet heard
+        self.slot_began, self.slot_time, self.read_at, self.decided = 0, 0.0, 0, 0.0
+        self.marks = {k * m // 100 for k in range(1, 101)} - {0}
 
-def slow_simulate(
-    scheme: ef.Scheme,
-    stream: ListStream,
-    workers: int,
-    sources: int,
-    seed: int,
-    queueing: Queueing | None = None,
-    events: Sequence[Rescale | Capacities] = (),
-    aggregation: Aggregation | None = None,
-    head: float | None = None,
-) -> dict[str, Any]:
-    """Return the simulator's numbers; costs are constant or by key, arrivals regular or the stream's."""
-    ids = stream.ids.tolist()
-    m = len(ids)
-    origin = stream.times[0] if stream.times is not None else 0.0
-    rate = 1e4
-    if queueing is not None:
-        rate = queueing.rate or (m / (stream.times[-1] - origin) if stream.times is not None else 1e4)
-    given = stream.times is not None and (queueing is None or queueing.rate is None)
-    times = [float(t - origin) if given else i / rate for i, t in enumerate(stream.times if given else ids)]  # type: ignore[arg-type]
-    routers = [scheme.router(workers, seed, source=i, sources=sources) for i in range(sources)]
-    factor = (
-        queueing.key_cost
-        if queueing is not None and queueing.key_cost is not None
-        else [1.0] * (max(ids) + 1)
-    )
-    cost = queueing.cost if queueing is not None else 1.0
-    mean_work = sum(cost * factor[key] for key in ids) / m
-    most = max([workers, *(e.workers for e in events if isinstance(e, Rescale))])
-    scale = 1.0
-    crew: list[Worker] = []
-    if queueing is not None:
-        capacities = queueing.capacities(workers).tolist()
+    def _clock(self) -> list[float] | None:
+        if self.stream.times is not None and (self.queueing is None or self.queueing.rate is None):
+            return [float(time - self.stream.times[0]) for time in self.stream.times]
+        if self.queueing is None:
+            return None
+        return [i / (self.queueing.rate or 1e4) for i in range(len(self.ids))]
+
+    def _hire(self, queueing: Queueing, most: int) -> None:
+        factors = [1.0] * (max(self.ids) + 1) if queueing.key_cost is None else queueing.key_cost
+        self.work = [queueing.cost * float(factor) for factor in factors]
+        self.mean_work = sum(self.work[key] for key in self.ids) / len(self.ids)
+        rate = queueing.rate or 1e4
+        if queueing.rate is None and self.stream.times is not None:
+            rate = len(self.ids) / float(self.stream.times[-1] - self.stream.times[0])
+        capacities = queueing.capacities(self.n).tolist()
+        self.scale = 1.0
         if queueing.load is not None:
-            scale = rate * mean_work / (queueing.load * sum(capacities))
-        crew = [Worker(scale * c) for c in capacities] + [Worker(scale) for _ in range(most - workers)]
-    counts = Counter(ids)
-    hot = {key for key, count in counts.items() if head is not None and count >= head * m}
-    n = workers
-    loads, head_loads, recent = [0] * most, [0] * most, [0] * most
-    since_rescale = 0
-    pairs: set[tuple[int, int]] = set()
-    ever = 0
-    touched: set[tuple[int, int]] = set()
-    partials: list[int] = []
-    imbalances: list[float] = []
-    queue_spreads: list[int] = []
-    marks = {k * m // 100 for k in range(1, 101)} - {0}
-    slot = {"began": 0, "time": 0.0, "decided": -1.0, "read": 0}
-    said: dict[tuple[int, int], int] = {}
-    arrived, backlog = [0] * most, [0] * most
-    mail: list[tuple[float, int, ef.WorkerReport]] = []
-    reports = 0
-    own_work = [mean_work for _ in crew]
-    given_out = [[0.0, 0] for _ in crew]
-    for i, key in enumerate(ids):
-        now = times[i]
-        for event in events:
-            if event.at != i:
-                continue
-            for worker in crew:
-                worker.work_until(now)
-            if isinstance(event, Rescale):
-                for router in routers:
-                    router.rescale(event.workers)
-                for w in range(n, event.workers):
-                    if crew:
-                        crew[w].capacity = scale
-                        own_work[w] = mean_work
-                n = event.workers
-                pairs = {pair for pair in pairs if pair[1] < n}
-                recent, since_rescale = [0] * most, 0
-                said = {pair: signal for pair, signal in said.items() if pair[0] < n}
-            if event.capacities is not None:
-                for w, capacity in enumerate(event.capacities):
-                    crew[w].capacity = scale * capacity  # type: ignore[operator]
-        if queueing is not None and hasattr(scheme, "slot"):
-            length = scheme.slot * n
-            every = queueing.acknowledge_every or max(1, length // 10)
-            ends = i >= slot["began"] + length
-            if ends or (said and i >= slot["read"] + every):
-                for worker in crew:
-                    worker.work_until(now)
-                for source in range(sources):
-                    heard = np.zeros(n, np.int8)
-                    for w in range(n):
-                        if crew[w].acknowledged.get(source, -1.0) > slot["decided"] and (w, source) in said:
-                            heard[w] = said.pop((w, source))
-                    if heard.any():
-                        mail.append((now, source, ef.WorkerReport(time=now, signal=heard)))
-                slot["read"] = i
-            if ends:
-                says = signals(
-                    np.array(arrived[:n], float),
-                    np.array(backlog[:n], float),
-                    np.array([worker.capacity / mean_work for worker in crew[:n]]),
-                    now - slot["time"],
-                    scheme.idle,  # type: ignore[attr-defined]
-                    scheme.busy,  # type: ignore[attr-defined]
-                )
-                said = {(w, s): int(says[w]) for w in range(n) for s in range(sources) if says[w]}
-                slot = {"began": i, "time": now, "decided": now, "read": i}
-                arrived, backlog = [0] * most, [len(worker.queue) for worker in crew]
-        if queueing is not None and hasattr(scheme, "interval") and (reports + 1) * scheme.interval <= now:
-            while (reports + 1) * scheme.interval <= now:
-                reports += 1
-            time = reports * scheme.interval
-            for w, member in enumerate(crew):
-                member.work_until(time)
-                own_work[w] = given_out[w][0] / given_out[w][1] if given_out[w][1] else own_work[w]
-                given_out[w] = [0.0, 0]
-            lengths = np.array([len(member.queue) for member in crew[:n]], float)
-            seconds = np.array(
-                [work / member.capacity for work, member in zip(own_work, crew, strict=True)][:n]
+            self.scale = rate * self.mean_work / (queueing.load * sum(capacities))
+        capacities += [1.0] * (most - self.n)
+        self.crew = [Worker(self.scale * capacity, self.mean_work) for capacity in capacities]
+
+    def run(self) -> SlowSimulation:
+        for i, key in enumerate(self.ids):
+            now = self.times[i] if self.times is not None else 0.0
+            for event in self.events:
+                if event.at == i:
+                    self.happen(event, now)
+            if self.queueing is not None:
+                if hasattr(self.scheme, "slot"):
+                    self.signal(i, now)
+                elif self.scheme.needs_reports:
+                    self.report(now)
+                self.deliver(now)
+            self.send(i, key, now)
+            self.look(i + 1, now)
+        for worker in self.crew:
+            worker.work_until(math.inf)
+        return self
+
+    def happen(self, event: Rescale | Capacities, now: float) -> None:
+        for worker in self.crew:
+            worker.work_until(now)
+        if isinstance(event, Rescale):
+            for router in self.routers:
+                router.rescale(event.workers)
+            for worker in self.crew[self.n : event.workers]:
+                worker.capacity, worker.job_work = self.scale, self.mean_work
+            self.n = event.workers
+            self.pairs = {pair for pair in self.pairs if pair[1] < self.n}
+            self.said = {pair: signal for pair, signal in self.said.items() if pair[0] < self.n}
+            self.recent, self.since_rescale = [0] * len(self.recent), 0
+        if event.capacities is not None:
+            for w, capacity in enumerate(parse_capacities(event.capacities, self.n)):
+                self.crew[w].capacity = self.scale * float(capacity)
+
+    def signal(self, i: int, now: float) -> None:
+        assert self.queueing is not None
+        length = self.scheme.slot * self.n
+        every = self.queueing.acknowledge_every or max(1, length // 10)
+        over = i >= self.slot_began + length
+        if over or (self.said and i >= self.read_at + every):
+            self.hear(now)
+            self.read_at = i
+        if over:
+            says = signals(
+                np.array([float(worker.arrived) for worker in self.crew[: self.n]]),
+                np.array([float(worker.backlog) for worker in self.crew[: self.n]]),
+                np.array([worker.capacity / self.mean_work for worker in self.crew[: self.n]]),
+                now - self.slot_time,
+                self.scheme.idle,
+                self.scheme.busy,
             )
-            for source in range(sources):
-                mail.append((time, source, ef.WorkerReport(time, lengths, seconds)))
-        delay = queueing.feedback_delay if queueing is not None else 0.0
-        for time, source, report in mail:
+            self.said = {
+                (w, s): int(says[w]) for w in range(self.n) for s in range(self.sources) if says[w] != 0
+            }
+            self.slot_began, self.slot_time, self.read_at, self.decided = i, now, i, now
+            for worker in self.crew:
+                worker.arrived, worker.backlog = 0, len(worker.queue)
+
+    def hear(self, now: float) -> None:
+        for worker in self.crew:
+            worker.work_until(now)
+        for source in range(self.sources):
+            heard = np.zeros(self.n, np.int8)
+            for w in range(self.n):
+                if (w, source) in self.said and self.crew[w].acknowledged.get(source, -1.0) > self.decided:
+                    heard[w] = self.said.pop((w, source))
+            if heard.any():
+                self.mail.append((now, source, ef.WorkerReport(time=now, signal=heard)))
+
+    def report(self, now: float) -> None:
+        interval = getattr(self.scheme, "interval", 10.0)
+        if (self.reports + 1) * interval > now:
+            return
+        while (self.reports + 1) * interval <= now:
+            self.reports += 1
+        time = self.reports * interval
+        for worker in self.crew:
+            worker.work_until(time)
+            if worker.given:
+                worker.job_work = sum(worker.given) / len(worker.given)
+                worker.given = []
+        present = self.crew[: self.n]
+        report = ef.WorkerReport(
+            time=time,
+            backlog=np.array([float(len(worker.queue)) for worker in present]),
+            seconds_per_message=np.array([worker.job_work / worker.capacity for worker in present]),
+            capacity=np.array([worker.capacity / self.mean_work for worker in present]),
+        )
+        self.mail += [(time, source, report) for source in range(self.sources)]
+
+    def deliver(self, now: float) -> None:
+        assert self.queueing is not None
+        delay = self.queueing.feedback_delay
+        for time, source, report in self.mail:
             if time + delay <= now:
-                routers[source].report(fitting(report, n))
-        mail = [letter for letter in mail if letter[0] + delay > now]
-        source = i % sources
-        clock = np.array([now]) if given or queueing is not None else None
-        worker = int(routers[source].route(stream._hashes[[key]], clock)[0])
-        loads[worker] += 1
-        recent[worker] += 1
-        since_rescale += 1
-        head_loads[worker] += key in hot
-        ever += (key, worker) not in pairs
-        pairs.add((key, worker))
-        touched.add((key, worker))
-        if crew:
-            crew[worker].work_until(now)
-            crew[worker].queue.append(Job(now, cost * factor[key], source, i >= queueing.warm_up))  # type: ignore[union-attr]
-            arrived[worker] += 1
-            given_out[worker][0] += cost * factor[key]
-            given_out[worker][1] += 1
-        if i + 1 in marks:
-            imbalances.append((max(recent[:n]) - since_rescale / n) / since_rescale)
-            for member in crew:
-                member.work_until(now)
-            if crew:
-                lengths = [len(member.queue) for member in crew[:n]]
-                queue_spreads.append(max(lengths) - min(lengths))
-        if aggregation is not None and ((i + 1) % aggregation.every == 0 or i + 1 == m):
-            partials.append(len(touched))
-            touched = set()
-    for member in crew:
-        member.work_until(math.inf)
-    done = [(end - job.arrival, job.measured) for member in crew for end, job in member.finished]
-    latencies = sorted(latency for latency, measured in done if measured)
-    makespan = max((end for member in crew for end, _ in member.finished), default=0.0)
-    return {
-        "loads": loads,
-        "head": head_loads,
-        "imbalance_over_time": imbalances,
-        "replicas": ever,
-        "keys": len(counts),
-        "partials": partials,
-        "queue_spread": queue_spreads,
-        "busy": [member.busy for member in crew],
-        "makespan": makespan,
-        "latencies": latencies,
-        "worker_latency": [
-            [end - job.arrival for end, job in member.finished if job.measured] for member in crew
-        ],
-    }
+                self.routers[source].report(self.fitting(report))
+        self.mail = [letter for letter in self.mail if letter[0] + delay > now]
+
+    def fitting(self, report: ef.WorkerReport) -> ef.WorkerReport:
+        """A report sent before a rescale: signals of who is still there, backlogs not at all."""
+        if report.signal is not None:
+            signal = np.zeros(self.n, np.int8)
+            for w in range(min(self.n, report.signal.size)):
+                signal[w] = report.signal[w]
+            return ef.WorkerReport(report.time, signal=signal)
+        fits = report.backlog is not None and report.backlog.size == self.n
+        return report if fits else ef.WorkerReport(report.time)
+
+    def send(self, i: int, key: int, now: float) -> None:
+        source = i % self.sources
+        clock = np.array([now]) if self.times is not None else None
+        worker = int(self.routers[source].route(self.stream._hashes[[key]], clock)[0])
+        self.loads[worker] += 1
+        self.recent[worker] += 1
+        self.since_rescale += 1
+        self.head_loads[worker] += key in self.hot
+        self.ever += (key, worker) not in self.pairs
+        self.pairs.add((key, worker))
+        self.touched.add((key, worker))
+        if self.queueing is not None:
+            there = self.crew[worker]
+            there.work_until(now)
+            there.queue.append(Job(now, self.work[key], source, i >= self.queueing.warm_up))
+            there.arrived += 1
+            there.given.append(self.work[key])
+
+    def look(self, messages: int, now: float) -> None:
+        if messages in self.marks:
+            mean = self.since_rescale / self.n
+            self.imbalances.append((max(self.recent[: self.n]) - mean) / self.since_rescale)
+            for worker in self.crew:
+                worker.work_until(now)
+            lengths = [len(worker.queue) for worker in self.crew[: self.n]]
+            self.queue_spreads += [max(lengths) - min(lengths)] if lengths else []
+        if self.aggregation is not None and (
+            messages % self.aggregation.every == 0 or messages == len(self.ids)
+        ):
+            self.partials.append(len(self.touched))
+            self.touched = set()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evenflow as ef
 from evenflow.simulate import Aggregation, Capacities, Queueing, Rescale, simulate
 from simulate.fakes import ListStream
-from simulate.slow import slow_simulate
+from simulate.slow import SlowSimulation
 
 
 def small_stream(seed: int, messages: int, keys: int, timed: bool) -> ListStream:
@@ -47,42 +47,43 @@ def test_loads_pairs_and_partials(
 ) -> None:
     aggregation = Aggregation(every)
     scheme = ef.scheme(name)
-    slow = slow_simulate(scheme, stream, workers, sources, 3, aggregation=aggregation, head=0.1)
+    slow = SlowSimulation(scheme, stream, workers, sources, 3, aggregation=aggregation, head=0.1).run()
     fast = simulate(scheme, stream, workers, sources, 3, head=0.1, aggregation=aggregation, chunk=chunk)
     row = fast.row()
-    assert fast.loads.tolist() == slow["loads"]
-    assert fast.by_worker["head"].tolist() == slow["head"]
-    assert (fast.by_worker["head"] + fast.by_worker["tail"]).tolist() == slow["loads"]
-    assert fast.over_time["imbalance"].tolist() == slow["imbalance_over_time"]
-    assert fast.periods["partials"].tolist() == slow["partials"]
-    assert (row["keys"], row["replicas"]) == (slow["keys"], slow["replicas"])
-    assert row["memory"] == slow["replicas"] / slow["keys"]
-    assert row["imbalance_mean"] == pytest.approx(np.mean(slow["imbalance_over_time"]))
-    assert row["max_over_mean"] == pytest.approx(max(slow["loads"]) / np.mean(slow["loads"]))
-    shares = [100 * load / len(stream.ids) for load in slow["loads"]]
+    assert fast.loads.tolist() == slow.loads
+    assert fast.by_worker["head"].tolist() == slow.head_loads
+    assert (fast.by_worker["head"] + fast.by_worker["tail"]).tolist() == slow.loads
+    assert fast.over_time["imbalance"].tolist() == slow.imbalances
+    assert fast.periods["partials"].tolist() == slow.partials
+    assert (row["keys"], row["replicas"]) == (len(slow.counts), slow.ever)
+    assert row["memory"] == slow.ever / len(slow.counts)
+    assert row["imbalance_mean"] == pytest.approx(np.mean(slow.imbalances))
+    assert row["max_over_mean"] == pytest.approx(max(slow.loads) / np.mean(slow.loads))
+    shares = [100 * load / len(stream.ids) for load in slow.loads]
     assert row["standard_deviation"] == pytest.approx(
         math.sqrt(sum((share - 100 / workers) ** 2 for share in shares) / workers)
     )
     assert fast.by_worker["keys"].sum() == row["replicas"]
 
 
-def compare_queues(fast: Any, slow: dict[str, Any]) -> None:
+def compare_queues(fast: Any, slow: SlowSimulation) -> None:
     row = fast.row()
-    latencies = slow["latencies"]
-    assert fast.loads.tolist() == slow["loads"]
-    assert row["makespan"] == pytest.approx(slow["makespan"])
-    assert row["throughput"] == pytest.approx(row["messages"] / slow["makespan"])
+    latencies = sorted(latency for worker in slow.crew for latency in worker.latencies)
+    makespan = max(worker.free for worker in slow.crew)
+    assert fast.loads.tolist() == slow.loads
+    assert row["makespan"] == pytest.approx(makespan)
+    assert row["throughput"] == pytest.approx(row["messages"] / makespan)
     assert row["latency_mean"] == pytest.approx(np.mean(latencies))
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         rank = max(0, math.ceil(share * len(latencies)) - 1)
         assert row[f"latency_{name}"] == pytest.approx(latencies[rank], rel=1e-6)
-    for worker, own in enumerate(slow["worker_latency"]):
+    for worker, own in enumerate(member.latencies for member in slow.crew):
         expected = np.mean(own) if own else math.nan
         assert fast.by_worker["latency_mean"][worker] == pytest.approx(expected, nan_ok=True)
         median = sorted(own)[max(0, math.ceil(0.5 * len(own)) - 1)] if own else math.nan
         assert fast.by_worker["latency_p50"][worker] == pytest.approx(median, rel=1e-6, nan_ok=True)
-    assert fast.over_time["queue_spread"].tolist() == slow["queue_spread"]
-    assert fast.over_time["imbalance"].tolist() == slow["imbalance_over_time"]
+    assert fast.over_time["queue_spread"].tolist() == slow.queue_spreads
+    assert fast.over_time["imbalance"].tolist() == slow.imbalances
 
 
 @given(
@@ -118,7 +119,7 @@ def test_queues(
     at = len(stream.ids) // 2
     events = [Capacities(at, rng.uniform(0.5, 40, workers).tolist())] if changed else []
     scheme = ef.scheme(name, **QUICK.get(name, {}))
-    slow = slow_simulate(scheme, stream, workers, sources, seed, queueing, events)
+    slow = SlowSimulation(scheme, stream, workers, sources, seed, queueing, events).run()
     compare_queues(
         simulate(scheme, stream, workers, sources, seed, queueing=queueing, events=events, chunk=chunk), slow
     )
@@ -148,8 +149,8 @@ def test_workers_that_leave_and_join(
         capacity=[1.0313, 2.5171, 0.7319], load=0.8731234567, feedback_delay=delay, acknowledge_every=every
     )
     scheme = ef.scheme(name, **QUICK.get(name, {}))
-    slow = slow_simulate(scheme, stream, 3, sources, 1, queueing, events)
+    slow = SlowSimulation(scheme, stream, 3, sources, 1, queueing, events).run()
     fast = simulate(scheme, stream, 3, sources, 1, queueing=queueing, events=events, chunk=chunk)
     compare_queues(fast, slow)
-    assert fast.row()["replicas"] == slow["replicas"]
-    assert fast.row()["keys"] == slow["keys"]
+    assert fast.row()["replicas"] == slow.ever
+    assert fast.row()["keys"] == len(slow.counts)

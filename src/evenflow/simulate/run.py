@@ -382,7 +382,8 @@ class _Run:
             latency = ((state.latency - latency_then)[:n] / finished)[finished > 0]
             share = (busy - busy_then)[:n] / (now - then)
             use = (state.work / queues.offered(now))[:n]
-            use[~np.isfinite(use)] = np.nan  # no time has passed yet
+        for shares in (share, use):
+            shares[~np.isfinite(shares)] = np.nan  # no time has passed yet
         length = state.length[:n]
         per_capacity = length * self.work / state.capacity[:n]
         total = float((state.latency - latency_then)[:n].sum())
