@@ -148,6 +148,14 @@ def test_d_choices_decides_like_the_reference_through_drift(
     assert len(used) > 3
 
 
+def test_a_counter_that_changes_its_key_changes_its_candidates() -> None:
+    scheme = ef.scheme("d-choices", choices=5, theta=0.05, capacity=10)  # so few that every key looks hot
+    router = scheme.router(30, seed=5)
+    reference = REFERENCES["d-choices"](scheme, 30, 5, 0, 1)
+    keys = drifting(3000, 8)
+    assert router.route(keys).tolist() == [reference.route_one(int(key)) for key in keys]
+
+
 # -- invariants ---------------------------------------------------------------------------------------------
 
 
