@@ -231,5 +231,5 @@ def test_signals_come_with_the_acknowledgement_of_an_own_message() -> None:
             first.setdefault(source, (routed, report.time))
         assert report.signal[1 - busy] == 0  # who gets no message cannot acknowledge one
     # the slot ends at message 10, at 1.0 s; messages finish at 1.0 (source 0, too early), 2.0 (source 1), 3.0
-    assert first[1] == (10, pytest.approx(2.0))
-    assert first[0] == (15, pytest.approx(3.0))
+    assert first[1] == pytest.approx((10, 2.0))
+    assert first[0] == pytest.approx((15, 3.0))
