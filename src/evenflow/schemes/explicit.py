@@ -1,0 +1,503 @@
+"""Explicit mapping beside a consistent hash (`functions`, Gedik, VLDB J. 2014): hot keys have chosen homes.
+
+``worker = map[key] if key in map else ring(key)``; in the map are the keys of frequency delta or more, found
+by lossy counting over the last ``window`` messages (4.1). A new map is made from the old function and the
+frequencies of now, so that balance is good and little migrates: by scan, redist or readj (4.2).
+
+Costs, delta and metrics are in :mod:`evenflow.schemes.partitioning`, the algorithms in
+:mod:`evenflow.schemes.construction`, the counters in :mod:`evenflow.sketches.lossy_counting`.
+
+Left open by the paper, and chosen here: epsilon of the counters is 0.1 delta, so keys from 0.9 delta on are
+tracked, and window = domain (|D|). A new map is made when the number of workers changes (``rescale``), on
+demand (``rebuild``), and by the router itself: after every ``every`` messages (default: a tenth of the
+window) it looks, taking the untracked keys to be even. If a resource is out of tolerance it makes a new map
+and adopts it when Eq. 13 gains, b' (1 + m) < b, or b / b' - 1 > m, the left side summed over all looks since
+the map was adopted: imbalance is paid at every look, migration once. (Without the sum, ten workers and Zipf 1
+hardly ever saw a map adopted, though it lowered b by 10 to 25 percent for 0.3 to 0.7 of a worker's state.)
+
+Every message is counted while it is routed; ``counting=False`` only looks up. With several sources each would
+make its own map and a key would have several owners: there routers do not rebuild by themselves, call
+``rebuild_together``. The ring has more buckets than the paper's 100, which changes its speed alone, and
+follows from the seed and the number of workers, so it is not part of the saved state.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evenflow.errors import EvenflowError, nearest
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
+from evenflow.keys import GOLDEN, mix
+from evenflow.ring import Ring, build_ring, ring_lookup
+from evenflow.schemes.base import Router, RouterPlace, Scheme, as_hashes, check, register
+from evenflow.schemes.consistent_hash import check_replicas
+from evenflow.schemes.construction import ALGORITHMS, UTILITIES, place
+from evenflow.schemes.partitioning import Costs, Imbalance, Migration, resource
+from evenflow.sketches.lossy_counting import (
+    LossyCounters,
+    add_up,
+    advance,
+    bucket_room,
+    count_key,
+    covered,
+    new_lossy_counters,
+    open_bucket,
+    top_lossy,
+    with_epsilon,
+)
+from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
+
+_MEMO = 4096
+_SLACK = 0.1  # epsilon of the counters, as a part of delta
+
+# places in ExplicitState.tallies
+_MAPPED = 0
+_SINCE = 1  # messages since the router last looked at its balance
+_REBUILDS = 2
+
+
+@register
+@dataclass(frozen=True)
+class Explicit(Scheme):
+    """Hot keys are mapped one by one, the rest by a ring; one owner per key, balance as far as that allows.
+
+    >>> router = Explicit(domain=1000, every=0).router(workers=4)
+    >>> keys = np.repeat(np.arange(100, dtype=np.uint64), np.arange(100))
+    >>> before = router.route(keys)
+    >>> moved = router.rebuild()
+    >>> len(router.mapping), router.metrics().overall < 1
+    (77, True)
+    """
+
+    algorithm: str = "redist"
+    resources: str = "LCL"
+    alpha: float | tuple[float, float, float] = 1.2
+    sigma: float = 0.1
+    utility: str = "APM"
+    domain: int = 10**6
+    window: int | None = None
+    counters: int = 3
+    every: int | None = None
+    counting: bool = True
+    replicas: int = 1000
+
+    name = "explicit"
+    aliases = ("gedik",)
+    paper = "functions 4"
+    summary = "hot keys on chosen workers, the rest on a ring: one worker per key, rebuilt as loads change"
+    splits_keys = False
+    plannable = True
+    rescales = True
+
+    def __post_init__(self) -> None:
+        _one_of("algorithm", self.algorithm, ALGORITHMS)
+        _one_of("utility", self.utility, UTILITIES)
+        if not isinstance(self.resources, str) or not re.fullmatch("[CLQ]{3}", self.resources):
+            raise EvenflowError(
+                f"resources is {self.resources!r}; give three letters for state, computation and "
+                "communication, each C (constant), L (linear) or Q (quadratic), as in 'LCL'."
+            )
+        if isinstance(self.alpha, list | tuple):
+            object.__setattr__(self, "alpha", tuple(self.alpha))  # a saved one comes back as a list
+            if len(self.alphas) != 3:
+                raise EvenflowError(f"alpha is {self.alpha!r}; give one number, or three, one per resource.")
+        for alpha in self.alphas:
+            check("alpha", alpha, alpha > 1, "the allowed max / min load is above 1")
+        check("sigma", self.sigma, 0 < self.sigma <= 1, "it lies above 0 and is at most 1")
+        _whole("domain", self.domain, 1, "it is the number of distinct keys expected, 1 or more")
+        if self.window is not None:
+            _whole("window", self.window, 1, "frequencies need at least one message; None means domain")
+        _whole("counters", self.counters, 2, "a window needs at least 2 counters that take turns")
+        if self.every is not None:
+            _whole("every", self.every, 0, "look at the balance after so many messages, or never (0)")
+        check_replicas(self.replicas)
+
+    @property
+    def alphas(self) -> tuple[float, float, float]:
+        """The allowed max / min load of each resource."""
+        return self.alpha if isinstance(self.alpha, tuple) else (self.alpha, self.alpha, self.alpha)
+
+    @property
+    def costs(self) -> Costs:
+        """What keys cost."""
+        return Costs(self.resources, self.alphas, self.sigma, self.domain)
+
+    @property
+    def counted_window(self) -> int:
+        """Over how many messages frequencies are counted."""
+        return self.domain if self.window is None else self.window
+
+    def epsilon(self, workers: int) -> float:
+        """Return the error of the counted frequencies."""
+        return _SLACK * self.costs.delta(workers)
+
+    def new_router(self, place: RouterPlace) -> ExplicitRouter:
+        """Start with an empty map at one source."""
+        return ExplicitRouter(self, place)
+
+
+def _one_of(name: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise EvenflowError(f"{name} is {value!r}; {nearest(str(value), known)}")
+
+
+def _whole(name: str, value: Any, lowest: int, rule: str) -> None:
+    check(name, value, isinstance(value, int) and value >= lowest, rule)
+
+
+class ExplicitState(NamedTuple):
+    """The map (as a table, and as lists in order of frequency), the counters, the messages sent."""
+
+    loads: Int64Array
+    table: KeyTable  # key -> worker; a prefix is in use, so that a small map stays in the cache
+    keys: UInt64Array
+    homes: Int32Array
+    frequencies: Float64Array
+    tallies: Int64Array
+    missed: Float64Array  # [balance missed by not adopting better maps, in the unit of m]
+    counters: LossyCounters
+
+
+class Memo(NamedTuple):
+    """Workers of keys seen lately, each at one place of its hash; not part of the state, for speed alone."""
+
+    keys: UInt64Array
+    workers: Int32Array  # -1 where a place is free
+
+
+class Plan(NamedTuple):
+    """A map that could be next, with all keys (tracked before or after) whose worker it may change."""
+
+    keys: UInt64Array
+    frequencies: Float64Array
+    old: Int32Array
+    homes: Int32Array
+    all_frequencies: Float64Array
+    all_old: Int32Array
+    all_new: Int32Array
+
+
+class ExplicitRouter(Router):
+    """An explicit map and a ring at one source."""
+
+    scheme: Explicit
+
+    def __init__(self, scheme: Explicit, place: RouterPlace):
+        super().__init__(scheme, place)
+        epsilon, window = scheme.epsilon(place.workers), scheme.counted_window
+        self.state = _empty_state(
+            scheme,
+            place.workers,
+            new_lossy_counters(epsilon, window, scheme.counters)
+            if scheme.counting
+            else new_lossy_counters(0.5, 2, 2),
+        )
+        self.ring = build_ring(place.workers, place.salt, scheme.replicas)
+        self._memo = Memo(np.zeros(_MEMO, np.uint64), np.full(_MEMO, -1, np.int32))
+
+    @property
+    def mapping(self) -> dict[int, int]:
+        """Return the worker of every key that is mapped explicitly, most frequent first."""
+        count = self.state.tallies[_MAPPED]
+        return dict(zip(self.state.keys[:count].tolist(), self.state.homes[:count].tolist(), strict=True))
+
+    @property
+    def rebuilds(self) -> int:
+        """How often a new map was adopted."""
+        return int(self.state.tallies[_REBUILDS])
+
+    @property
+    def every(self) -> int:
+        """After how many messages the router looks at its balance; 0: never by itself."""
+        if not self.scheme.counting or self.place.sources > 1:
+            return 0
+        default = max(1, self.scheme.counted_window // 10)
+        return default if self.scheme.every is None else self.scheme.every
+
+    def lookup(self, keys: Any) -> Int32Array:
+        """Return the worker of every key, and remember nothing."""
+        return _look_up(as_hashes(keys), self._table, self.ring, self.place.salt)
+
+    def counted(self) -> tuple[UInt64Array, Int64Array, int]:
+        """Return keys and their counts, most frequent first, and of how many messages they are."""
+        keys, counts, _ = top_lossy(self.state.counters)
+        return keys, counts, covered(self.state.counters)
+
+    def metrics(self, keys: Any = None, frequencies: Any = None) -> Imbalance:
+        """Return how even the workers are, for all keys and their ``frequencies``, or by what was counted."""
+        costs = self.scheme.costs
+        if keys is not None:
+            hashed, shares = _shares(keys, frequencies)
+            return costs.imbalance(shares, self.lookup(hashed), self.workers)
+        hashed, shares = self._tracked(*self._known())
+        return costs.imbalance(shares, self.lookup(hashed), self.workers, costs.tail(shares))
+
+    def migration(self, before: Int32Array, after: Int32Array, frequencies: Any) -> Migration:
+        """Return what state moved when ``lookup`` of all keys changed from ``before`` to ``after``."""
+        return self.scheme.costs.migration(np.asarray(frequencies, np.float64), before, after, self.workers)
+
+    def rebuild(self, keys: Any = None, frequencies: Any = None, total: float | None = None) -> Migration:
+        """Make a new map and adopt it, for what was counted or for given frequencies; return what moves.
+
+        ``frequencies`` are counts or shares of ``keys``, out of ``total`` (default: their sum).
+        """
+        known = self._known() if keys is None else _by_frequency(*_shares(keys, frequencies, total))
+        plan = self._plan(*known, self._table, self.ring)
+        self._adopt(plan)
+        return self._moves(plan)
+
+    def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
+        state, every, done = self.state, self.every, 0
+        while done < keys.size:
+            stop = min(keys.size, done + every - int(state.tallies[_SINCE])) if every else keys.size
+            function = (self._memo, self._table, self.ring, self.place.salt)
+            if self.scheme.counting:
+                _route_and_count(keys[done:stop], out[done:stop], state.loads, state.counters, *function)
+            else:
+                _route_only(keys[done:stop], out[done:stop], state.loads, *function)
+            if every:
+                state.tallies[_SINCE] += stop - done
+                if state.tallies[_SINCE] == every:
+                    state.tallies[_SINCE] = 0
+                    self._look()
+            done = stop
+
+    def _look(self) -> None:
+        """Adopt a new map if a resource is out of tolerance and waiting has cost as much as migrating."""
+        costs = self.scheme.costs
+        known = self._known()
+        keys, frequencies = self._tracked(*known)
+        tail = costs.tail(frequencies)
+        now = costs.imbalance(frequencies, self.lookup(keys), self.workers, tail)
+        if max(now.relative) <= 1:
+            self.state.missed[0] = 0.0
+            return
+        plan = self._plan(*known, self._table, self.ring)
+        after = costs.imbalance(frequencies, plan.homes, self.workers, tail)
+        if after.overall < now.overall:
+            self.state.missed[0] += now.overall / after.overall - 1
+            if self._moves(plan).relative < self.state.missed[0]:
+                self._adopt(plan)
+
+    def _rescale(self, before: int) -> None:
+        old, ring, table, known = self.state, self.ring, self._table, self._known()
+        counters = old.counters
+        if self.scheme.counting:
+            window = self.scheme.counted_window
+            counters = with_epsilon(counters, self.scheme.epsilon(self.workers), window)
+        self.ring = build_ring(self.workers, self.place.salt, self.scheme.replicas)
+        plan = self._plan(*known, table, ring)
+        self.state = _empty_state(self.scheme, self.workers, counters)
+        self.state.tallies[:] = old.tallies
+        stay = min(before, self.workers)
+        self.state.loads[:stay] = old.loads[:stay]
+        self._adopt(plan)
+
+    @property
+    def _table(self) -> KeyTable:
+        return _prefix(self.state.table, int(self.state.tallies[_MAPPED]))
+
+    def _known(self) -> tuple[UInt64Array, Float64Array]:
+        """Return keys and frequencies as counted, or as they were given if nothing was counted."""
+        messages = covered(self.state.counters)
+        if messages == 0:
+            mapped = self.state.tallies[_MAPPED]
+            return self.state.keys[:mapped], self.state.frequencies[:mapped]
+        keys, counts, _ = top_lossy(self.state.counters)
+        return keys, counts / messages
+
+    def _tracked(self, keys: UInt64Array, frequencies: Float64Array) -> tuple[UInt64Array, Float64Array]:
+        slack = self.scheme.epsilon(self.workers)
+        chosen = self.scheme.costs.tracked(frequencies, self.workers, slack)
+        return keys[chosen], frequencies[chosen]
+
+    def _plan(self, known: UInt64Array, shares: Float64Array, table: KeyTable, ring: Ring) -> Plan:
+        """Place the tracked keys anew; ``table`` and ``ring`` are the function until now."""
+        costs, salt = self.scheme.costs, self.place.salt
+        keys, frequencies = self._tracked(known, shares)
+        mapped = self.state.keys[: self.state.tallies[_MAPPED]]
+        gone = np.setdiff1d(mapped, keys)
+        gone_frequencies = _pick(known, shares, gone)
+        old, gone_old = _look_up(keys, table, ring, salt), _look_up(gone, table, ring, salt)
+        nothing = new_table(0)
+        on_ring, gone_new = _look_up(keys, nothing, self.ring, salt), _look_up(gone, nothing, self.ring, salt)
+        gone_costs = resource(costs.resources[0], gone_frequencies)
+        all_frequencies = np.concatenate([frequencies, gone_frequencies])
+        homes = place(
+            self.scheme.algorithm,
+            self.scheme.utility,
+            costs,
+            self.workers,
+            frequencies,
+            old,
+            on_ring,
+            moved=math.fsum(gone_costs[gone_old != gone_new]),
+            ideal=math.fsum(resource(costs.resources[0], all_frequencies)) / self.workers,
+        )
+        return Plan(
+            keys,
+            frequencies,
+            old,
+            homes,
+            all_frequencies,
+            np.concatenate([old, gone_old]),
+            np.concatenate([homes, gone_new]),
+        )
+
+    def _moves(self, plan: Plan) -> Migration:
+        costs = self.scheme.costs
+        tail = costs.tail(plan.all_frequencies)
+        return costs.migration(plan.all_frequencies, plan.all_old, plan.all_new, self.workers, tail)
+
+    def _adopt(self, plan: Plan) -> None:
+        state, count = self.state, plan.keys.size
+        state.keys[:count] = plan.keys
+        state.homes[:count] = plan.homes
+        state.frequencies[:count] = plan.frequencies
+        state.tallies[_MAPPED] = count
+        state.tallies[_REBUILDS] += 1
+        state.missed[0] = 0.0
+        state.table.slots[:] = -1
+        self._memo.workers[:] = -1
+        _fill_table(self._table, plan.keys, plan.homes)
+
+
+def rebuild_together(routers: Sequence[ExplicitRouter]) -> list[Migration]:
+    """Rebuild the routers of all sources of one run from the sum of what they counted; they stay equal."""
+    keys, counts = add_up([router.counted()[:2] for router in routers])
+    total = sum(router.counted()[2] for router in routers)
+    return [router.rebuild(keys, counts, total) for router in routers]
+
+
+def _empty_state(scheme: Explicit, workers: int, counters: LossyCounters) -> ExplicitState:
+    delta = scheme.costs.delta(workers)
+    most = math.floor(1 / (delta * (1 - _SLACK))) + 1
+    return ExplicitState(
+        loads=np.zeros(workers, np.int64),
+        table=new_table(most),
+        keys=np.zeros(most, np.uint64),
+        homes=np.zeros(most, np.int32),
+        frequencies=np.zeros(most),
+        tallies=np.zeros(3, np.int64),
+        missed=np.zeros(1),
+        counters=counters,
+    )
+
+
+def _prefix(table: KeyTable, count: int) -> KeyTable:
+    """Return the part of ``table`` that is large enough for ``count`` keys."""
+    size = 16
+    while size < 4 * count:
+        size *= 2
+    return KeyTable(table.keys[:size], table.slots[:size])
+
+
+def _shares(keys: Any, frequencies: Any, total: float | None = None) -> tuple[UInt64Array, Float64Array]:
+    """Return hashes and frequencies that are parts of ``total``."""
+    hashed = as_hashes(keys)
+    counts = np.asarray([] if frequencies is None else frequencies, np.float64)
+    if counts.shape != hashed.shape:
+        raise EvenflowError(f"frequencies has {counts.size} values for {hashed.size} keys; pass one per key.")
+    if not np.isfinite(counts).all() or (counts < 0).any():
+        raise EvenflowError("frequencies has negative or infinite values; pass counts or shares.")
+    if np.unique(hashed).size != hashed.size:
+        raise EvenflowError("keys has a key twice; add up its frequencies and pass it once.")
+    whole = math.fsum(counts) if total is None else total
+    if whole <= 0 or whole < math.fsum(counts) * (1 - 1e-9):
+        raise EvenflowError(f"total is {whole!r}; it is at least the sum of the frequencies, and above 0.")
+    return hashed, counts / whole
+
+
+def _by_frequency(keys: UInt64Array, frequencies: Float64Array) -> tuple[UInt64Array, Float64Array]:
+    order = np.lexsort((keys, -frequencies))
+    return keys[order], frequencies[order]
+
+
+def _pick(keys: UInt64Array, frequencies: Float64Array, wanted: UInt64Array) -> Float64Array:
+    """Return the frequencies of the ``wanted`` keys, 0 where a key is not among ``keys``."""
+    if keys.size == 0:
+        return np.zeros(wanted.size)
+    order = np.argsort(keys)
+    where = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), keys.size - 1)]
+    return np.where(keys[where] == wanted, frequencies[where], 0.0)
+
+
+def _look_up(keys: UInt64Array, table: KeyTable, ring: Ring, salt: np.uint64) -> Int32Array:
+    out = np.empty(keys.size, np.int32)
+    _lookup(keys, out, table, ring, salt)
+    return out
+
+
+@inlined
+def _worker_of(key: np.uint64, table: KeyTable, ring: Ring, salt: np.uint64) -> int:
+    worker = table_find(table, key)
+    return worker if worker >= 0 else ring_lookup(ring, mix(key ^ salt))
+
+
+@kernel
+def _lookup(keys: UInt64Array, out: Int32Array, table: KeyTable, ring: Ring, salt: np.uint64) -> None:
+    for i in range(keys.size):
+        out[i] = _worker_of(keys[i], table, ring, salt)
+
+
+@inlined
+def _remembered(key: np.uint64, memo: Memo, table: KeyTable, ring: Ring, salt: np.uint64) -> int:
+    place = np.int64((key * GOLDEN) >> np.uint64(40)) & (_MEMO - 1)
+    worker = memo.workers[place]
+    if worker < 0 or memo.keys[place] != key:
+        worker = _worker_of(key, table, ring, salt)
+        memo.keys[place] = key
+        memo.workers[place] = worker
+    return worker
+
+
+@kernel
+def _route_only(
+    keys: UInt64Array,
+    out: Int32Array,
+    loads: Int64Array,
+    memo: Memo,
+    table: KeyTable,
+    ring: Ring,
+    salt: np.uint64,
+) -> None:
+    for i in range(keys.size):
+        worker = _remembered(keys[i], memo, table, ring, salt)
+        loads[worker] += 1
+        out[i] = worker
+
+
+@kernel
+def _route_and_count(
+    keys: UInt64Array,
+    out: Int32Array,
+    loads: Int64Array,
+    counters: LossyCounters,
+    memo: Memo,
+    table: KeyTable,
+    ring: Ring,
+    salt: np.uint64,
+) -> None:
+    done = 0
+    while done < keys.size:
+        stop = min(keys.size, done + bucket_room(counters))
+        bucket = open_bucket(counters)
+        for i in range(done, stop):
+            count_key(counters, keys[i], bucket)
+            worker = _remembered(keys[i], memo, table, ring, salt)
+            loads[worker] += 1
+            out[i] = worker
+        advance(counters, stop - done)
+        done = stop
+
+
+@kernel
+def _fill_table(table: KeyTable, keys: UInt64Array, workers: Int32Array) -> None:
+    for i in range(keys.size):
+        table_insert(table, keys[i], workers[i])
