@@ -90,6 +90,10 @@ def settle(
     if target is None:
         target = targets(shares, float(weights.sum()))
     result = owners.astype(np.int32, copy=True)
+    if result.size and 0 <= result.min() and result.max() < shares.size:
+        carried = np.bincount(result, weights, shares.size)
+        if (carried <= target * (1 + tolerance)).all():
+            return result  # nobody is over: no need to look at the units
     order = np.lexsort((-weights, result))
     scratch = np.zeros(shares.size, np.int32), np.zeros(shares.size), np.zeros(shares.size)
     _settle(weights, result, order, target, tolerance, *scratch)
