@@ -114,9 +114,11 @@ class Problem:
 
     @staticmethod
     def mean(product: float, factors: int) -> float:
-        return {0: lambda: 0.0, 1: lambda: product, 2: lambda: math.sqrt(product)}.get(
-            factors, lambda: product ** (1 / 3)
-        )()
+        if factors == 0:
+            return 0.0
+        if factors == 1:
+            return product
+        return math.sqrt(product) if factors == 2 else product ** (1 / 3)
 
     def U(self, rho: float, moved: float) -> float:
         gamma = moved / self.ideal

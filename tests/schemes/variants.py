@@ -26,6 +26,9 @@ class Case:
         return np.arange(messages) / self.rate
 
 
+# keys above a few percent are tracked, and the map is looked at several times
+SMALL_FUNCTION = {"domain": 200, "every": 150, "sigma": 1.0, "alpha": (1.5, 1.5, 1.7), "replicas": 20}
+
 CASES = [
     Case("key"),
     Case("shuffle"),
@@ -62,5 +65,18 @@ CASES = [
     Case("d-choices", {"theta": 0.02, "capacity": 60, "epsilon": 0.01}),
     Case("d-choices", {"theta": 0.01, "capacity": 150, "distinct": False, "warm_up": False}),
     Case("d-choices", {"theta": 0.05, "capacity": 25, "choices": 4}),
+    Case("fish"),
+    Case("fish", {"epoch": 50, "capacity": 20, "theta": 0.04, "interval": 2.0, "replicas": 5}, rate=20),
+    Case("fish", {"epoch": 30, "capacity": 40, "decay": 0.5, "theta": 0.03, "ring": False}, rate=10),
+    Case("fish", {"epoch": 70, "capacity": 30, "theta": 0.05, "choices": "d-choices", "epsilon": 0.05}),
+    Case("fish", {"epoch": 40, "capacity": 30, "theta": 0.05, "choices": "w-choices", "replicas": 1}, rate=2),
+    Case("fish", {"epochs": False, "capacity": 50, "theta": 0.02, "assignment": "counts", "replicas": 10}),
+    Case("fish", {"decay": 0, "epoch": 25, "capacity": 60, "least_choices": 4, "interval": 0.5}, rate=100),
+    Case("explicit"),
+    Case("explicit", {"counting": False, "replicas": 20}),
+    Case("explicit", {"algorithm": "scan", **SMALL_FUNCTION}),
+    Case("explicit", {"algorithm": "redist", **SMALL_FUNCTION}),
+    Case("explicit", {"algorithm": "readj", **SMALL_FUNCTION}),
+    Case("explicit", {**SMALL_FUNCTION, "resources": "LQL", "utility": "ATLM", "window": 77, "counters": 5}),
 ]
 IDS = [f"{case.name}-{i}" for i, case in enumerate(CASES)]

@@ -1,10 +1,14 @@
 """Who goes where? One file per scheme; importing this package registers them all."""
 
+import sys
+from types import ModuleType
+
 from evenflow.schemes import (
     bounded_load,
     consistent,
     consistent_hash,
     d_choices,
+    explicit,
     fill,
     fish,
     greedy_d,
@@ -26,6 +30,7 @@ __all__ = [
     "consistent",
     "consistent_hash",
     "d_choices",
+    "explicit",
     "fill",
     "fish",
     "greedy_d",
@@ -40,3 +45,12 @@ __all__ = [
     "two_choices",
     "w_choices",
 ]
+
+
+class _CallablePackage(ModuleType):
+    """``evenflow.schemes`` is this package and the function that lists the schemes."""
+
+    __call__ = staticmethod(schemes)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

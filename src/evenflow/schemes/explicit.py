@@ -199,6 +199,7 @@ class ExplicitRouter(Router):
             else new_lossy_counters(0.5, 2, 2),
         )
         self.ring = build_ring(place.workers, place.salt, scheme.replicas)
+        self._given: tuple[UInt64Array, Float64Array] | None = None
         self._memo = Memo(np.zeros(_MEMO, np.uint64), np.full(_MEMO, -1, np.int32))
 
     @property
@@ -285,8 +286,16 @@ class ExplicitRouter(Router):
             if self._moves(plan).relative < self.state.missed[0]:
                 self._adopt(plan)
 
+    def rescale(
+        self, workers: int, keys: Any = None, frequencies: Any = None, total: float | None = None
+    ) -> None:
+        """Go on with another number of workers and a new map, as counted or for given frequencies."""
+        self._given = None if keys is None else _by_frequency(*_shares(keys, frequencies, total))
+        super().rescale(workers)
+
     def _rescale(self, before: int) -> None:
-        old, ring, table, known = self.state, self.ring, self._table, self._known()
+        old, ring, table = self.state, self.ring, self._table
+        known = self._known() if self._given is None else self._given
         counters = old.counters
         if self.scheme.counting:
             window = self.scheme.counted_window

@@ -1,0 +1,415 @@
+"""FISH (`evolving`, Algorithms 1-3): recent hot keys get more candidates, the one free soonest takes the row.
+
+1. Count keys over epochs with decay (:mod:`evenflow.sketches.epochs`): f_k is a share of the decayed total.
+2. ``d = max(d_min, n / 2^floor(log2(f_top / f_k)), M_k)`` candidates for a key with f_k > theta, with M_k the
+   most it has had so far; 2 candidates for any other key.
+3. ``worker = argmin (C_w + N_w) P_w`` over the candidates: C_w messages were left when the backlog was last
+   worked out, N_w were sent since, each takes P_w seconds. Every T seconds what was served is taken off.
+
+Left open by the paper, and chosen here:
+
+* M_k lives in the key's counter and dies with it. n / 2^i is rounded down. No key is hot before 1/theta
+  messages were seen. A key that is no longer hot has its first 2 candidates again, as Algorithm 2 has it.
+* ``d_min = min(n, max(2, ceil(n F_H / |H|)))`` with F_H the share of the hot keys and |H| their number at the
+  end of the epoch before, 2 until then: the paper only says that it follows from the sum of their shares.
+* Candidates are the first d distinct of ring(hash(key, i)) (:mod:`evenflow.schemes.homes`), ties go to the
+  first; with d = n to the first from the source's own offset on.
+* As printed, Algorithm 3 counts a message twice, in C_w by line 18 and in N_w by line 7. Here it is counted
+  once. Every T seconds ``C_w = max(0, C_w + N_w - served)`` and N_w = 0; served is the time since the last
+  look, over P_w. Messages are served whole, a part is kept for the next look: workers of equal speed that
+  were sent equally much then tie, and rounding decides nothing.
+* With s sources each owns 1/s of a worker: P_w is s times what workers report, C_w a 1/s of the backlog that
+  they report. A report of the backlog replaces C_w and N_w; it holds from its time or the last message on.
+* Until workers report, P_w is ``seconds_per_message``, by default workers / rate: they just keep up. A worker
+  who joins has no backlog, and the mean P_w of the others.
+* ``capacity`` (K_max) is by default max(1000, 10 n), and 2/theta where that is more: with fewer than 1/theta
+  counters every counter is above theta and every key looks hot. Up to 100 workers it is the paper's 1000.
+
+Every part can be switched off (Fig. 14-17): ``epochs=False`` counts over the whole stream; ``choices`` gives
+hot keys "d-choices" (`choices` Prop. 4.1, solved at the end of every epoch) or "w-choices" (all workers)
+instead of "chk"; ``assignment="counts"`` takes the candidate to which least was sent; ``ring=False`` hashes
+onto 0 .. n - 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.errors import EvenflowError, nearest
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
+from evenflow.ring import Ring, build_ring
+from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, flatten, register
+from evenflow.schemes.d_choices import _solve as solve_choices
+from evenflow.schemes.homes import (
+    WAVE,
+    Homes,
+    find_list,
+    find_pair,
+    least_waiting,
+    less_waiting_of_pair,
+    new_homes,
+)
+from evenflow.sketches.epochs import (
+    ENTRIES,
+    HIGHEST,
+    MESSAGES,
+    TOTAL,
+    EpochCounters,
+    close_epoch,
+    count_in_epoch,
+    epoch_is_over,
+    new_epoch_counters,
+)
+
+CHOICES = ("chk", "d-choices", "w-choices")
+ASSIGNMENTS = ("backlog", "counts")
+LOOK, LATEST = 0, 1  # in FishState.clock
+
+
+@register
+@dataclass(frozen=True)
+class Fish(Scheme):
+    """Recent hot keys have up to n candidates, the least backlogged takes the row; follows drift and speed.
+
+    ``decay`` is the paper's alpha, ``epoch`` N_epoch, ``capacity`` K_max, ``least_choices`` d_min and
+    ``interval`` T.
+
+    >>> router = Fish().router(workers=10)
+    >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
+    [2, 3, 2, 3]
+    """
+
+    decay: float = 0.2
+    epoch: int = 1000
+    capacity: int | None = None
+    theta: float | None = None
+    least_choices: int | None = None
+    interval: float = 10.0
+    seconds_per_message: float | None = None
+    rate: float = 1e4
+    replicas: int = 100
+    epsilon: float = 1e-4
+    epochs: bool = True
+    choices: str = "chk"
+    assignment: str = "backlog"
+    ring: bool = True
+
+    name = "fish"
+    paper = "evolving 4-5"
+    summary = "recent hot keys have many choices, the least backlogged takes the row"
+    needs_load = True
+    needs_time = True
+    needs_reports = True
+    rescales = True
+
+    def __post_init__(self) -> None:
+        check("decay", self.decay, 0 <= self.decay <= 1, "counters are multiplied by 0 (forget) to 1 (keep)")
+        check("epoch", self.epoch, self.epoch >= 1, "an epoch has at least 1 message")
+        if self.capacity is not None:
+            check("capacity", self.capacity, self.capacity >= 1, "the sketch needs at least 1 counter")
+        if self.theta is not None:
+            check("theta", self.theta, 0 < self.theta <= 1, "a hot key's share is above 0 and at most 1")
+        if self.least_choices is not None:
+            check("least_choices", self.least_choices, self.least_choices >= 2, "a hot key has at least 2")
+        check("interval", self.interval, self.interval > 0, "the backlog is worked out every so many seconds")
+        if self.seconds_per_message is not None:
+            rule = "a message takes some time; leave it out to assume that workers just keep up"
+            check("seconds_per_message", self.seconds_per_message, 0 < self.seconds_per_message < 1e9, rule)
+        check("rate", self.rate, self.rate > 0, "the logical clock needs messages per second above 0")
+        check("replicas", self.replicas, self.replicas >= 1, "a worker needs at least one point on the ring")
+        check(
+            "epsilon", self.epsilon, 0 < self.epsilon < 1, "the imbalance to allow is a share, such as 1e-4"
+        )
+        for name, value, known in (
+            ("choices", self.choices, CHOICES),
+            ("assignment", self.assignment, ASSIGNMENTS),
+        ):
+            if value not in known:
+                raise EvenflowError(f"{name} is {value!r}; {nearest(str(value), known)}")
+
+    def new_router(self, place: RouterPlace) -> FishRouter:
+        """Start FISH at one source."""
+        return FishRouter(self, place)
+
+    def theta_for(self, workers: int) -> float:
+        """Return the share above which a key is hot: the paper's 1/(4n) by default."""
+        return 1 / (4 * workers) if self.theta is None else float(self.theta)
+
+    def capacity_for(self, workers: int) -> int:
+        """Return the number of counters of each source's sketch."""
+        if self.capacity is not None:
+            return self.capacity
+        needed = 0 if self.theta is None else math.ceil(2 / self.theta)
+        return max(1000, 10 * workers, needed)
+
+
+class FishState(NamedTuple):
+    """What one source knows: who is hot, and of each worker what it was sent and what waits there."""
+
+    loads: Int64Array
+    sketch: EpochCounters
+    widths: Int32Array  # of each counter: M_k, the most candidates that its key has had
+    least: Int64Array  # [d_min, or d under "d-choices"]
+    queued: Float64Array  # C_w + N_w, or all that was sent under "counts"
+    cost: Float64Array  # s P_w, or 1
+    waits: Float64Array  # queued times cost
+    spare: Float64Array  # the part of a message that was served at the last look
+    clock: Float64Array  # [time of the last look at the backlog, time of the last message]
+
+
+class Setting(NamedTuple):
+    """The parameters as numbers, for the kernel."""
+
+    theta: float
+    epoch: int
+    decay: float
+    interval: float
+    chk: bool
+    wide: bool  # "w-choices"
+    least_choices: int  # 0: by the formula
+    epsilon: float
+    ringed: bool
+    offset: int
+    salt: np.uint64
+
+
+class FishRouter(Router):
+    """FISH at one source."""
+
+    scheme: Fish
+    state: FishState
+
+    def __init__(self, scheme: Fish, place: RouterPlace):
+        super().__init__(scheme, place)
+        n = place.workers
+        capacity = scheme.capacity_for(n)
+        seconds = scheme.seconds_per_message or n / scheme.rate
+        self.state = FishState(
+            loads=np.zeros(n, np.int64),
+            sketch=new_epoch_counters(capacity),
+            widths=np.zeros(capacity, np.int32),
+            least=np.array([min(n, scheme.least_choices or 2)], np.int64),
+            queued=np.zeros(n),
+            cost=np.full(n, place.sources * seconds if self._infers else 1.0),
+            waits=np.zeros(n),
+            spare=np.zeros(n),
+            clock=np.zeros(2),
+        )
+        self._settle()
+
+    @property
+    def _infers(self) -> bool:
+        return self.scheme.assignment == "backlog"
+
+    def _settle(self) -> None:
+        """Make what follows from scheme and place: ring, cache, numbers for the kernel."""
+        scheme, place = self.scheme, self.place
+        ringed = scheme.ring and place.workers > 1
+        self._ring = build_ring(place.workers if ringed else 1, place.salt, scheme.replicas if ringed else 1)
+        self._homes = new_homes(self.state.widths.size, place.workers)
+        self._scratch = np.zeros(self.state.widths.size)
+        self._setting = Setting(
+            theta=scheme.theta_for(place.workers),
+            epoch=scheme.epoch,
+            decay=float(scheme.decay) if scheme.epochs else 1.0,
+            interval=float(scheme.interval) if self._infers else math.inf,
+            chk=scheme.choices == "chk",
+            wide=scheme.choices == "w-choices",
+            least_choices=min(place.workers, scheme.least_choices or 0),
+            epsilon=float(scheme.epsilon),
+            ringed=ringed,
+            offset=place.offset,
+            salt=place.salt,
+        )
+
+    def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
+        _route(keys, times, out, self.state, self._homes, self._ring, self._setting, self._scratch)
+
+    def report(self, report: WorkerReport) -> None:
+        """Take backlog and seconds per message from the workers, one value each."""
+        backlog = self._per_worker("backlog", report.backlog, 0.0)
+        seconds = self._per_worker("seconds_per_message", report.seconds_per_message, 1e-9)
+        if not self._infers:
+            return
+        state, sources = self.state, self.place.sources
+        if seconds is not None:
+            state.cost[:] = sources * seconds
+        if backlog is not None:
+            state.queued[:] = backlog / sources
+            state.spare[:] = 0.0
+            state.clock[LOOK] = max(state.clock[LATEST], report.time)
+        state.waits[:] = state.queued * state.cost
+        self._homes.ends[WAVE] += 1
+
+    def _per_worker(self, name: str, values: Float64Array | None, lowest: float) -> Float64Array | None:
+        if values is None:
+            return None
+        array = np.asarray(values, np.float64)
+        if array.shape != (self.workers,) or not ((array >= lowest) & (array < 1e15)).all():
+            each = f"each of {self.workers} workers"
+            raise EvenflowError(f"{name} is {values!r}; report one number from {lowest:g} on for {each}.")
+        return array
+
+    def _rescale(self, before: int) -> None:
+        state, n = self.state, self.workers
+        mean = math.fsum(state.cost.tolist()) / before
+        self.state = state._replace(
+            loads=_resized(state.loads, n, 0),
+            queued=_resized(state.queued, n, 0),
+            cost=_resized(state.cost, n, mean),
+            waits=_resized(state.waits, n, 0),
+            spare=_resized(state.spare, n, 0),
+        )
+        state.least[0] = min(n, state.least[0])
+        self._settle()
+
+    @property
+    def theta(self) -> float:
+        """The share above which a key is hot."""
+        return self._setting.theta
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in arrays, ring and cache included."""
+        extra = (*flatten(self._homes), *flatten(self._ring), ("scratch", self._scratch))
+        return super().nbytes + sum(array.nbytes for _, array in extra)
+
+
+def _resized(array: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
+    """Return the first ``size`` values, with ``fill`` for those that are missing."""
+    wider = np.full(size, fill, array.dtype)
+    wider[: array.size] = array[:size]
+    return wider
+
+
+@kernel
+def _route(
+    keys: UInt64Array,
+    times: Float64Array,
+    out: Int32Array,
+    state: FishState,
+    homes: Homes,
+    ring: Ring,
+    setting: Setting,
+    scratch: Float64Array,
+) -> None:
+    sketch, waits = state.sketch, state.waits
+    offset, salt, ringed = setting.offset, setting.salt, setting.ringed
+    for i in range(keys.size):
+        if times[i] - state.clock[LOOK] > setting.interval:
+            _look_at_backlog(state, homes, times[i])
+        if epoch_is_over(sketch, setting.epoch):
+            _measure_head(state, setting, scratch)
+            close_epoch(sketch, setting.decay)
+        counter, fresh = count_in_epoch(sketch, keys[i])
+        entry = np.uint64(counter)
+        if fresh:
+            state.widths[entry] = 0
+        if fresh or homes.reach[entry] == 0.0:
+            find_pair(homes, entry, keys[i], salt, ring, ringed)
+        d = _choices(state, homes, entry, setting)
+        if d > 2:
+            entry = find_list(homes, entry, keys[i], d, offset, salt, ring, ringed)
+            worker = least_waiting(homes, entry, waits)
+        else:
+            worker = less_waiting_of_pair(homes, entry, waits)
+        queued = state.queued[worker] + 1.0
+        state.queued[worker] = queued
+        waits[worker] = queued * state.cost[worker]
+        state.loads[worker] += 1
+        out[i] = worker
+    state.clock[LATEST] = times[keys.size - 1]
+
+
+@inlined
+def _choices(state: FishState, homes: Homes, entry: np.uint64, setting: Setting) -> int:
+    """Return how many candidates the key of ``entry``, which has just been counted, has (Algorithm 2)."""
+    n = state.loads.size
+    count = state.sketch.counts[entry]
+    hot = count > setting.theta * state.sketch.sums[TOTAL]
+    if not hot or setting.theta * state.sketch.ends[MESSAGES] < 1.0:
+        return min(n, 2)
+    least = state.least[0]
+    if setting.wide:
+        return n
+    if not setting.chk:
+        return least
+    highest = state.sketch.sums[HIGHEST]
+    width = state.widths[entry]
+    if width < least or count * homes.reach[entry] > highest:
+        d = n
+        while d > least and 2.0 * count <= highest:  # d is halved floor(log2(f_top / f_k)) times
+            count *= 2.0
+            d >>= 1
+        width = max(width, d, least)
+        state.widths[entry] = width
+        homes.reach[entry] = 1.0
+        while n > width:
+            n >>= 1
+            homes.reach[entry] *= 2.0
+    return min(state.loads.size, width)
+
+
+@inlined
+def _look_at_backlog(state: FishState, homes: Homes, now: float) -> None:
+    """Work out what still waits at each worker (Algorithm 3, lines 4-10)."""
+    elapsed = now - state.clock[LOOK]
+    state.clock[LOOK] = now
+    for worker in range(state.queued.size):
+        cost = state.cost[worker]
+        served = state.spare[worker] + elapsed / cost
+        whole = math.floor(served)
+        left = state.queued[worker] - whole
+        state.spare[worker] = served - whole if left > 0.0 else 0.0
+        state.queued[worker] = max(0.0, left)
+        state.waits[worker] = state.queued[worker] * cost
+    homes.ends[WAVE] += 1
+
+
+@kernel
+def _measure_head(state: FishState, setting: Setting, scratch: Float64Array) -> None:
+    """Set d_min, or d under "d-choices", by the hot keys at the end of an epoch."""
+    sketch = state.sketch
+    n = state.loads.size
+    total = sketch.sums[TOTAL]
+    if setting.least_choices > 0 or setting.wide or setting.theta * sketch.ends[MESSAGES] < 1.0:
+        return
+    size = 0
+    messages = 0.0
+    for entry in range(sketch.ends[ENTRIES]):
+        count = sketch.counts[entry]
+        if count > setting.theta * total:
+            messages += count
+            scratch[size] = count
+            size += 1
+    if not setting.chk:
+        _sort_falling(scratch, size)
+        messages = 0.0
+        for h in range(size):
+            messages += scratch[h]
+            scratch[h] = messages / total
+        state.least[0] = solve_choices(scratch, size, n, setting.epsilon, True)
+    elif size > 0:
+        state.least[0] = min(n, max(2, math.ceil(n * (messages / total) / size)))
+    else:
+        state.least[0] = min(n, 2)
+
+
+@inlined
+def _sort_falling(values: Float64Array, size: int) -> None:
+    """Sort in place, largest first (Shell's method: short, and needs no memory)."""
+    gap = size // 2
+    while gap > 0:
+        for i in range(gap, size):
+            value = values[i]
+            place = i
+            while place >= gap and values[place - gap] < value:
+                values[place] = values[place - gap]
+                place -= gap
+            values[place] = value
+        gap //= 2

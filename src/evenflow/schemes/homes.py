@@ -1,0 +1,231 @@
+"""A bounded cache of keys' candidates, with the least waiting of them found fast; `fish` decides by it.
+
+Candidates of a key: the first d distinct of ``ring(hash(key, i))``, i = 0, 1, ..., or of ``hash(key, i)``
+onto 0 .. n - 1 where there is no ring. They are nested (a larger d only adds some) and, on the ring,
+monotone: when workers come or go, only candidates that were or become theirs change. With d = n > 2 every
+worker is a candidate, in the order offset, offset + 1, ... (mod n). Ties go to the first candidate.
+
+No decision depends on what is in the cache: it may be emptied at any time. Every entry of the owner's sketch
+has its first two candidates here; longer lists stand in one array of fixed size, emptied when it is full.
+
+The least wait, exactly. Waits only grow between two waves (the owner begins one when some may have fallen).
+So the least wait last found in a list stays a lower bound, and a candidate that still has it, where the last
+one stood or soon after, is the answer. Else the list is looked through; a long one in blocks that remember
+their own lower bounds, the block with the lowest bound again and again until its bound is true.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, Int64Array, UInt32Array, inlined
+from evenflow.keys import GOLDEN, candidate, mix
+from evenflow.ring import Ring, ring_lookup
+
+SHORT = 16  # lists this long or shorter are looked through at once
+LONG = 256  # longer lists are looked through by blocks
+BLOCK = 64
+USED, BUILT, WAVE = 0, 1, 2  # in Homes.ends
+
+# Unsigned numbers spare numba's handling of negative indices, which took a third of a scan's time.
+_1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+_5, _6, _7, _8 = np.uint64(5), np.uint64(6), np.uint64(7), np.uint64(8)
+
+
+class Homes(NamedTuple):
+    """The arrays of the cache; one entry more than the sketch has is for the list of all workers."""
+
+    pairs: UInt32Array  # the first two candidates of every entry's key
+    reach: Float64Array  # how far f_top / f_k must fall before d exceeds M_k; 0: the entry is not known
+    start: UInt32Array  # of an entry's list in ``cells``
+    length: UInt32Array  # of the list, 0: there is none
+    place: UInt32Array  # behind the candidate last chosen from the list
+    bound: Float64Array  # the wait it had: none in the list was below, none before ``place`` is equal
+    wave: Int64Array  # in which ``bound`` was found
+    cells: UInt32Array  # the lists, each padded to a multiple of 8 with its first candidate
+    floors: Float64Array  # of each block of cells of a long list: no wait is below
+    seen: Int64Array  # the list for which a worker was last found
+    ends: Int64Array  # [cells in use, lists built, wave]
+
+
+def new_homes(entries: int, workers: int) -> Homes:
+    """Return an empty cache for a sketch of ``entries`` entries."""
+    cells = 64 * (workers + BLOCK)
+    return Homes(
+        pairs=np.zeros(2 * entries + 2, np.uint32),
+        reach=np.zeros(entries + 1),
+        start=np.zeros(entries + 1, np.uint32),
+        length=np.zeros(entries + 1, np.uint32),
+        place=np.zeros(entries + 1, np.uint32),
+        bound=np.zeros(entries + 1),
+        wave=np.full(entries + 1, -1, np.int64),
+        cells=np.zeros(cells, np.uint32),
+        floors=np.zeros(cells // BLOCK),
+        seen=np.zeros(workers, np.int64),
+        ends=np.zeros(3, np.int64),
+    )
+
+
+@inlined
+def _worker_at(key: np.uint64, index: int, salt: np.uint64, n: int, ring: Ring, ringed: bool) -> int:
+    if ringed:
+        return ring_lookup(ring, mix(key ^ (salt + np.uint64(index) * GOLDEN)))
+    return candidate(key, index, salt, n)
+
+
+@inlined
+def find_pair(
+    homes: Homes, entry: np.uint64, key: np.uint64, salt: np.uint64, ring: Ring, ringed: bool
+) -> None:
+    """Give ``entry`` to ``key``: its first two candidates, the same twice if there is one worker."""
+    n = homes.seen.size
+    first = _worker_at(key, 0, salt, n, ring, ringed)
+    second = first
+    index = 1
+    while second == first and n > 1:
+        second = _worker_at(key, index, salt, n, ring, ringed)
+        index += 1
+    homes.pairs[_2 * entry] = first
+    homes.pairs[_2 * entry + _1] = second
+    homes.length[entry] = 0
+    homes.reach[entry] = np.inf
+
+
+@inlined
+def less_waiting_of_pair(homes: Homes, entry: np.uint64, waits: Float64Array) -> np.uint32:
+    """Return the less waiting of the first two candidates."""
+    first, second = homes.pairs[_2 * entry], homes.pairs[_2 * entry + _1]
+    return second if waits[second] < waits[first] else first
+
+
+@inlined
+def find_list(
+    homes: Homes,
+    entry: np.uint64,
+    key: np.uint64,
+    d: int,
+    offset: int,
+    salt: np.uint64,
+    ring: Ring,
+    ringed: bool,
+) -> np.uint64:
+    """Make sure that the first d > 2 candidates of ``key`` stand in a list; return the entry that has it."""
+    n = homes.seen.size
+    if d >= n:
+        entry = np.uint64(homes.length.size - 1)
+    if homes.length[entry] == d:
+        return entry
+    start = homes.ends[USED]
+    size = (d + 7) // 8 * 8
+    if d > LONG:
+        start = (start + BLOCK - 1) // BLOCK * BLOCK
+    if start + size > homes.cells.size:
+        for other in range(homes.length.size):
+            homes.length[other] = 0
+        start = 0
+    homes.ends[USED] = start + size
+    homes.start[entry] = start
+    homes.length[entry] = d
+    homes.wave[entry] = -1
+    if d >= n:
+        for place in range(n):
+            homes.cells[start + place] = place + offset if place + offset < n else place + offset - n
+    else:
+        homes.ends[BUILT] += 1
+        found = 0
+        index = 0
+        while found < d:
+            worker = _worker_at(key, index, salt, n, ring, ringed)
+            index += 1
+            if homes.seen[worker] != homes.ends[BUILT]:
+                homes.seen[worker] = homes.ends[BUILT]
+                homes.cells[start + found] = worker
+                found += 1
+    for place in range(d, size):
+        homes.cells[start + place] = homes.cells[start]
+    return entry
+
+
+@inlined
+def least_waiting(homes: Homes, entry: np.uint64, waits: Float64Array) -> np.uint32:
+    """Return the first candidate with the least wait in the list of ``entry``."""
+    cells = homes.cells
+    start = np.uint64(homes.start[entry])
+    length = np.uint64(homes.length[entry])
+    if length <= np.uint64(SHORT):
+        best, _ = _least_between(cells, start, start + length, waits)
+        return cells[best]
+    known = homes.wave[entry] == homes.ends[WAVE]
+    if known:
+        bound = homes.bound[entry]
+        place = start + np.uint64(homes.place[entry])
+        stop = min(place + _8, start + length)
+        while place < stop:
+            if waits[cells[place]] == bound:
+                homes.place[entry] = place + _1 - start
+                return cells[place]
+            place += _1
+    if length <= np.uint64(LONG):
+        best, bound = _least_between(cells, start, start + length, waits)
+    else:
+        best, bound = _least_by_blocks(homes, start, start + length, waits, known)
+    homes.wave[entry] = homes.ends[WAVE]
+    homes.place[entry] = best + _1 - start
+    homes.bound[entry] = bound
+    return cells[best]
+
+
+@inlined
+def _least_by_blocks(
+    homes: Homes, start: np.uint64, end: np.uint64, waits: Float64Array, known: bool
+) -> tuple[np.uint64, float]:
+    """Return place and wait of the least waiting candidate of a long list."""
+    block = np.uint64(BLOCK)
+    low, high = start // block, (end + block - _1) // block
+    if not known:
+        for each in range(low, high):
+            homes.floors[each] = -1.0  # below every wait, so never true
+    while True:
+        lowest = low
+        each = low + _1
+        while each < high:
+            lowest = each if homes.floors[each] < homes.floors[lowest] else lowest
+            each += _1
+        best, wait = _least_between(homes.cells, lowest * block, min(lowest * block + block, end), waits)
+        if wait == homes.floors[lowest]:
+            return best, wait
+        homes.floors[lowest] = wait
+
+
+@inlined
+def _least_between(
+    cells: UInt32Array, place: np.uint64, end: np.uint64, waits: Float64Array
+) -> tuple[np.uint64, float]:
+    """Return place and wait of the least waiting candidate, eight at a time, the first of equal ones."""
+    best, wait = _least_of_eight(cells, place, waits)
+    place += _8
+    while place < end:
+        other, least = _least_of_eight(cells, place, waits)
+        best, wait = _lesser(best, wait, other, least)
+        place += _8
+    return best, wait
+
+
+@inlined
+def _least_of_eight(cells: UInt32Array, at: np.uint64, waits: Float64Array) -> tuple[np.uint64, float]:
+    one, least = _lesser(at, waits[cells[at]], at + _1, waits[cells[at + _1]])
+    two, wait = _lesser(at + _2, waits[cells[at + _2]], at + _3, waits[cells[at + _3]])
+    left, left_wait = _lesser(one, least, two, wait)
+    one, least = _lesser(at + _4, waits[cells[at + _4]], at + _5, waits[cells[at + _5]])
+    two, wait = _lesser(at + _6, waits[cells[at + _6]], at + _7, waits[cells[at + _7]])
+    right, right_wait = _lesser(one, least, two, wait)
+    return _lesser(left, left_wait, right, right_wait)
+
+
+@inlined
+def _lesser(one: np.uint64, wait: float, other: np.uint64, least: float) -> tuple[np.uint64, float]:
+    """Return the place that waits less, the first if they are equal, and its wait; without a branch."""
+    less = least < wait
+    return (other if less else one), (least if less else wait)
