@@ -105,5 +105,5 @@ class ModuloRouter(ef.Router):
     def _rescale(self, before: int) -> None:
         self.state = LoadState(np.zeros(self.workers, np.int64))
 
-    def owners(self, keys: UInt64Array) -> Int32Array:
+    def lookup(self, keys: UInt64Array) -> Int32Array:
         return (keys % np.uint64(self.workers)).astype(np.int32)

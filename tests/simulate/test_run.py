@@ -269,3 +269,31 @@ def test_bad_aggregation_gets_a_sentence() -> None:
         Aggregation(0)
     with pytest.raises(ef.EvenflowError, match="cost is -1"):
         Aggregation(5, cost=-1)
+
+
+def explicit(**parameters: Any) -> ef.Scheme:
+    return ef.scheme("explicit", domain=2000, window=6000, **parameters)
+
+
+def test_several_sources_of_explicit_share_one_map_and_balance_like_one() -> None:
+    stream = Zipf(z=0.9, keys=2000, messages=60_000, seed=1)
+    ring = simulate("consistent-hash", stream, 8, 4).row()
+    alone = simulate(explicit(), stream, 8, 1).row()
+    shared = simulate(explicit(), stream, 8, 4).row()
+    assert alone["max_over_mean"] < ring["max_over_mean"]
+    assert shared["max_over_mean"] == pytest.approx(alone["max_over_mean"], rel=0.1)
+    assert 0 < shared["keys_moved"] < 2000
+    # a key is elsewhere only because it moved, not because sources disagree
+    assert shared["replicas"] <= shared["keys"] + shared["keys_moved"]
+
+
+def test_explicit_rescales_with_little_migration() -> None:
+    stream = Zipf(z=0.9, keys=2000, messages=60_000, seed=1)
+    events = [Rescale(30_000, 9)]
+    ring = simulate("consistent-hash", stream, 8, 4, events=events, resources="LCL").row()
+    for sources in (1, 4):
+        result = simulate(explicit(), stream, 8, sources, events=events, resources="LCL")
+        assert result.rescales["migration"][0] < 3
+        assert result.rescales["keys_moved"][0] < 3 * result.rescales["keys_ideal"][0]
+        assert result.row()["ratio_state"] < 0.8 * ring["ratio_state"]
+        assert result.row()["balance"] < ring["balance"]

@@ -30,7 +30,7 @@ def as_costs(resources: str | Costs | None, scheme: Scheme) -> Costs | None:
     """Read three letters of C, L and Q as resource functions."""
     if resources is None:
         return None
-    if scheme.splits_keys:
+    if not has_one_owner(scheme):
         raise EvenflowError(
             f"resources are those of a key's one owner, and {scheme.name} splits keys; "
             "use a scheme such as explicit."
@@ -45,6 +45,11 @@ def as_costs(resources: str | Costs | None, scheme: Scheme) -> Costs | None:
     return Costs(resources)
 
 
+def has_one_owner(scheme: Scheme) -> bool:
+    """Say whether a key is on one worker at a time; ``fill(split=False)`` says so by its parameter."""
+    return not scheme.splits_keys or getattr(scheme, "split", True) is False
+
+
 class Migrations:
     """Follows what moves in one run."""
 
@@ -54,11 +59,9 @@ class Migrations:
         self.costs = costs
         self._rows: dict[str, list[float]] = defaultdict(list)
 
-    def rescale(self, routers: Sequence[Router], workers: int, message: int, hashes: UInt64Array) -> None:
-        """Change the number of workers of ``routers`` before ``message``, and note what moves."""
-        before = routers[0].workers
-        for router in routers:
-            router.rescale(workers)
+    def rescaled(self, before: int, routers: Sequence[Router], message: int, hashes: UInt64Array) -> None:
+        """Note what moves: ``routers`` had ``before`` workers until ``message``."""
+        workers = routers[0].workers
         share = abs(workers - before) / max(workers, before)
         row: dict[str, float] = {"messages": message, "workers_before": before, "workers": workers}
         if self.owners is None:
@@ -134,7 +137,7 @@ class Migrations:
 
 def owners_of(router: Router, keys: UInt64Array) -> Int32Array:
     """Return the owner of each key under a scheme with one, without ``router`` noticing."""
-    look_up = getattr(router, "owners", None)
+    look_up = getattr(router, "lookup", None)
     if callable(look_up):
         return np.asarray(look_up(keys), np.int32)
     return Router.from_bytes(router.to_bytes()).route(keys)

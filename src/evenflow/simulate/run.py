@@ -45,10 +45,11 @@ from evenflow.simulate.metrics import (
     put_back,
     put_number,
 )
-from evenflow.simulate.migration import Migrations, as_costs
+from evenflow.simulate.migration import Migrations, as_costs, has_one_owner
 from evenflow.simulate.queueing import RATE, Arrivals, Queueing, Queues, parse_capacities
 from evenflow.simulate.result import Result
 from evenflow.simulate.survey import Survey, survey
+from evenflow.simulate.together import Together
 from evenflow.streams.base import CHUNK, Stream
 
 SEGMENT = 1 << 17  # messages routed at once; their arrays fit into a cache
@@ -147,7 +148,7 @@ class _Run:
         self.head_loads = np.zeros(n, np.int64)
         self.partials = Partials(n, self.aggregation.every) if self.aggregation is not None else None
         can_move = self.scheme.rescales or self.scheme.needs_load or self.costs is not None
-        self.owners = Owners() if not self.scheme.splits_keys and can_move else None
+        self.owners = Owners() if has_one_owner(self.scheme) and can_move else None
         self.migrations = Migrations(self.pairs, self.owners, self.costs)
         self.arrivals = Arrivals(self.queueing, self.seed)
         self.queues: Queues | None = None
@@ -157,6 +158,7 @@ class _Run:
             self._open_queues(self.queueing)
         elif any(isinstance(event, Capacities) or event.capacities is not None for event in self.events):
             raise EvenflowError("events change capacities without queueing; pass queueing=Queueing(...).")
+        self.together = Together(self.scheme, self.routers)
         self.feedback = feedback_for(self.scheme, self.routers, self.queues, self.work)
         self.message = 0
         self.next_event = 0
@@ -250,6 +252,7 @@ class _Run:
     def _next_cut(self, left: int, times: Float64Array | None) -> int:
         """Return how many messages flow until something is due."""
         cuts = [self.message + min(left, self.dealer.size), self.marks[self.next_mark]]
+        cuts.append(self.together.next_message)
         if self.next_event < len(self.events):
             cuts.append(self.events[self.next_event].at)
         if self.aggregation is not None:
@@ -314,11 +317,14 @@ class _Run:
             self.feedback.next_message <= self.message or self.feedback.next_time <= now
         ):
             self.feedback.before(self.message, now)
+        if self.together.next_message <= self.message:
+            self.together.before(self.message)
 
     def _happen(self, event: Event, now: float) -> None:
         capacity = self._capacity_after(event)
         if isinstance(event, Rescale):
-            self.migrations.rescale(self.routers, event.workers, self.message, self.stream.hashes)
+            self.together.rescale(event.workers)
+            self.migrations.rescaled(self.workers, self.routers, self.message, self.stream.hashes)
             self.workers = event.workers
             self.loads_before = self.pairs.loads.copy()
             self.messages_before = self.message
