@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import defaultdict
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenflow as ef
+from evenflow.bench import peers_choices
 from evenflow.kernels import Int64Array, UInt64Array
 from evenflow.schemes import d_choices
 from evenflow.schemes.d_choices import DChoicesRouter, choices_needed
@@ -328,29 +326,18 @@ def test_more_choices_balance_better() -> None:
 # -- the authors' simulator ---------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def peers() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "peers.py"
-    spec = importlib.util.spec_from_file_location("peers", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("z", [1.0, 1.4, 2.0])
 @pytest.mark.parametrize("n", [10, 50, 100])
 @pytest.mark.parametrize(("name", "seeds"), [("w-choices", 4), ("d-choices", 6)])
-def test_agrees_with_the_repaired_peer(peers: ModuleType, name: str, seeds: int, z: float, n: int) -> None:
-    row = peers.measure(name, z, n, seeds)
+def test_agrees_with_the_repaired_peer(name: str, seeds: int, z: float, n: int) -> None:
+    row = peers_choices.measure(name, z, n, seeds)
     assert abs(row["head"] - row["peer_head"]) <= 0.5
     error = row["pairs_deviation"] * (1 + 1 / seeds) ** 0.5  # ours is a mean, the peer's one draw
     assert abs(row["pairs"] - row["peer_pairs"]) <= 3 * error + 0.005 * row["peer_pairs"]
     assert error < 0.12 * row["peer_pairs"]
     if name == "d-choices":
         assert abs(row["choices"] - row["formula_choices"]) <= 0.02 * row["formula_choices"]
-        if (z, n) not in {(1.4, 10), (2.0, 100)}:  # its solver differs there, see benchmarks/peers.py
+        if (z, n) not in {(1.4, 10), (2.0, 100)}:  # its solver differs there, see bench/peers_choices.py
             assert abs(row["choices"] - row["peer_choices"]) <= 0.02 * row["peer_choices"]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenflow as ef
+from evenflow.bench import peers_porc
 from evenflow.kernels import Float64Array, Int8Array, UInt64Array
 from evenflow.schemes.consistent import (
     ALLOCATIONS,
@@ -443,16 +442,6 @@ def test_theta_b_follows_the_paper() -> None:
 # --- peers and bad input -----------------------------------------------------------------------------------
 
 
-def peers() -> Any:
-    file = Path(__file__).parents[2] / "benchmarks" / "peers_porc.py"
-    spec = importlib.util.spec_from_file_location("peers_porc", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize(
     ("allocation", "z", "workers", "within"),
     [
@@ -466,7 +455,7 @@ def peers() -> Any:
 def test_pairs_and_imbalance_agree_with_a_peer(
     allocation: str, z: float, workers: int, within: float
 ) -> None:
-    row = peers().measure(allocation, z, workers, seeds=3, messages=10**6)
+    row = peers_porc.measure(allocation, z, workers, seeds=3, messages=10**6)
     assert row["pairs_relative_to_peer"] == pytest.approx(1, abs=within)
     assert row["imbalance_times_workers"] == pytest.approx(0.01, abs=2e-4)
 

@@ -11,19 +11,22 @@ the peer's are one draw. Its d is larger than ours at z = 1.4, n = 10 and z = 2.
 leaves the factor b_h off epsilon and looks at two prefixes only; ``peer_choices`` is what it had,
 ``formula_choices`` is Prop. 4.1.
 
-PoRC and bounded-load consistent hashing, of another peer, are in peers_porc.py.
+PoRC and bounded-load consistent hashing, of another peer, are in :mod:`evenflow.bench.peers_porc`.
 """
 
 from __future__ import annotations
 
-import json
+import statistics
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import evenflow as ef
+from evenflow.bench.measure import Row, Say, silent
 from evenflow.kernels import BoolArray, Int64Array
+from evenflow.report.tables import Table
 from evenflow.schemes.d_choices import DChoicesRouter, choices_needed
 from evenflow.schemes.head import HeadRouter
 from evenflow.streams import Zipf
@@ -109,9 +112,9 @@ def route(scheme: ef.Scheme, z: float, n: int, messages: int, seed: int) -> Run:
         for part, part_ids in zip(
             np.array_split(own, 10), np.array_split(ids[source::SOURCES], 10), strict=True
         ):
-            start = time.perf_counter()
+            start = time.process_time()
             workers = router.route(part)
-            seconds += time.perf_counter() - start
+            seconds += time.process_time() - start
             seen[part_ids, workers] = True
             if isinstance(router, DChoicesRouter):
                 choices.append(router.choices)
@@ -126,7 +129,7 @@ def _mean(values: list[int]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def measure(name: str, z: float, n: int, seeds: int = 5, messages: int | None = None) -> dict[str, Any]:
+def measure(name: str, z: float, n: int, seeds: int = 5, messages: int | None = None) -> Row:
     """Route the peer's stream under several seeds and put the peer's numbers beside ours."""
     scheme = as_the_authors(name)
     scheme.router(n).route(np.arange(10, dtype=np.uint64))  # compile
@@ -135,8 +138,8 @@ def measure(name: str, z: float, n: int, seeds: int = 5, messages: int | None = 
     place = WORKERS.index(n)
     peer = PEERS[name][z]
     pairs = np.array([run.pairs for run in runs])
-    speed = count / min(run.seconds for run in runs)
-    row: dict[str, Any] = {
+    speed = count / statistics.median(run.seconds for run in runs)
+    row: Row = {
         "scheme": name,
         "z": z,
         "workers": n,
@@ -161,11 +164,58 @@ def measure(name: str, z: float, n: int, seeds: int = 5, messages: int | None = 
     return row
 
 
-def run(seeds: int = 5) -> list[dict[str, Any]]:
-    """Measure every row of the peer's tables."""
-    return [measure(name, z, n, seeds) for name in PEERS for z in EXPONENTS for n in WORKERS]
+def run(quick: bool = False, say: Say = silent) -> list[Row]:
+    """Measure every row of the peer's tables, under 5 seeds, or 2 if ``quick``."""
+    cases = [(name, z, n) for name in PEERS for z in EXPONENTS for n in WORKERS]
+    rows = []
+    for place, (name, z, n) in enumerate(cases):
+        say(place, len(cases), f"{name}, z = {z}, {n} workers")
+        rows.append(measure(name, z, n, seeds=2 if quick else 5))
+    return rows
 
 
-if __name__ == "__main__":
-    for row in run():
-        print(json.dumps(row))
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return one table, ours and theirs side by side."""
+    return [
+        Table(
+            "Beside the authors' simulator of `choices`",
+            (
+                "scheme",
+                "z",
+                "workers",
+                "M messages/s",
+                "x theirs",
+                "pairs",
+                "deviation",
+                "theirs",
+                "imbalance",
+                "theirs",
+                "head",
+                "theirs",
+                "mean d",
+                "formula",
+                "theirs",
+            ),
+            [
+                (
+                    row["scheme"],
+                    row["z"],
+                    row["workers"],
+                    row["messages_per_second"] / 1e6,
+                    row["relative_to_peer"],
+                    round(row["pairs"]),
+                    round(row["pairs_deviation"]),
+                    row["peer_pairs"],
+                    row["imbalance"],
+                    row["peer_imbalance"],
+                    row.get("head"),
+                    row.get("peer_head"),
+                    row.get("choices"),
+                    row.get("formula_choices"),
+                    row.get("peer_choices"),
+                )
+                for row in rows
+            ],
+            note="Pairs: distinct (key, worker), mean and deviation over seeds; the peer's are one draw.",
+        )
+    ]

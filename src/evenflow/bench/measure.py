@@ -1,0 +1,67 @@
+"""How every benchmark measures: CPU time, everything in turn, medians of ratios.
+
+A shared machine is slower at some times than at others. So time is what this process spent on cores, not what
+passed on the wall; what is compared runs in turn, never one after the other; and a ratio is taken between two
+runs that stand side by side, before the median over the rounds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Say = Callable[[int, int, str], None]  # done, total, what is next
+Prepare = Callable[[], Callable[[], object]]  # makes everything ready; what it returns is measured
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """Show no progress."""
+
+
+class Measured(NamedTuple):
+    """Medians over the rounds; the ratio is to the unit's time, with its lowest and highest value."""
+
+    seconds: float
+    ratio: float
+    lowest: float
+    highest: float
+
+
+def cpu_seconds(prepare: Prepare) -> float:
+    """Return the CPU seconds of one run."""
+    work = prepare()
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def against(
+    unit: Prepare, tasks: Mapping[str, Prepare], rounds: int, say: Say = silent
+) -> dict[str, Measured]:
+    """Run every task next to the unit, ``rounds`` times in turn. A task that is the unit has the ratio 1.
+
+    >>> spin = lambda: lambda: sum(range(10**5))
+    >>> against(spin, {"unit": spin}, rounds=3)["unit"].ratio
+    1.0
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    ratios: dict[str, list[float]] = {name: [] for name in tasks}
+    for turn in range(rounds):
+        for place, (name, task) in enumerate(tasks.items()):
+            say(turn * len(tasks) + place, rounds * len(tasks), name)
+            one = cpu_seconds(unit)
+            own = one if task is unit else cpu_seconds(task)
+            seconds[name].append(own)
+            ratios[name].append(own / max(one, 1e-9))
+    return {
+        name: Measured(
+            statistics.median(seconds[name]),
+            statistics.median(ratios[name]),
+            min(ratios[name]),
+            max(ratios[name]),
+        )
+        for name in tasks
+    }

@@ -1,0 +1,231 @@
+"""Every scheme's router against key grouping's, which hashes once and counts once: the unit.
+
+Four parts, each with the limits that evenflow has set itself:
+
+* **speed** on one Zipf stream (z = 1.4, 10^5 keys, 10^7 messages, 100 workers);
+* **growth** of the time per message from 10 to 1000 workers where hot keys may go to many workers;
+* **memory** that a router holds after 10^4 and after 10^7 distinct keys (:mod:`evenflow.bench.memory`);
+* **peers**: the published speed of other implementations on their stream (Zipf z = 2.0, 10^4 keys, 100
+  workers). Theirs is messages per CPU second on another machine, so this ratio is a rough one.
+
+One call of ``route`` takes a whole stream, in one thread; a router is made before the clock starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import NamedTuple
+
+import evenflow as ef
+from evenflow.bench.measure import Row, Say, against, silent
+from evenflow.bench.memory import memory
+from evenflow.bench.subjects import Limit, Result, Subject, every_scheme, lookup_alone, result, routing, zipf
+from evenflow.errors import EvenflowError
+from evenflow.report.tables import Table
+
+WORKERS = 100
+MESSAGES = 10**7
+LIMITS = {  # time, with key grouping's as 1
+    "partial-key": 4,
+    "explicit, lookup alone": 3,
+    "d-choices": 20,
+    "w-choices": 20,
+    "random-choices": 20,
+    "fish": 20,
+    "dynamic-key": 20,
+    "consistent": 20,
+}
+GROWING = ("w-choices", "d-choices")
+GROWING_WORKERS = (10, 100, 1000)
+GROWTH_LIMIT = Limit("less than", 3)
+
+
+class Peer(NamedTuple):
+    """A published speed (messages per CPU second) with so many sources, and how often ours is to be that."""
+
+    scheme: str
+    speed: float
+    sources: int
+    at_least: float
+
+
+PEERS = (
+    Peer("partial-key", 6.9e6, 5, 10),
+    Peer("d-choices", 0.089e6, 5, 40),
+    Peer("w-choices", 0.408e6, 5, 40),
+    Peer("random-choices", 0.023e6, 1, 100),
+    Peer("consistent", 0.023e6, 1, 100),  # over 10 virtual workers each, as that peer ran PoRC
+)
+
+
+def run(
+    workers: int = WORKERS, messages: int = MESSAGES, quick: bool = False, say: Say = silent
+) -> list[Row]:
+    """Measure all four parts; ``quick`` takes a tenth of the messages and fewer rounds."""
+    for name, value in (("workers", workers), ("messages", messages)):
+        if value < 1:
+            raise EvenflowError(f"{name} is {value}; a benchmark needs at least 1.")
+    messages = max(1, messages // 10) if quick else messages
+    rounds = 3 if quick else 7
+    results = [
+        *speed(workers, messages, rounds, say),
+        *growth(messages, rounds, say),
+        *memory(workers, messages, say),
+        *peers(messages, rounds, say),
+    ]
+    return [asdict(result) for result in results]
+
+
+def speed(workers: int, messages: int, rounds: int, say: Say = silent) -> list[Result]:
+    """Measure every scheme on one stream; limits are for 100 workers."""
+    load = zipf(1.4, 10**5, messages)
+    subjects = {subject.name: subject for subject in (*every_scheme(), lookup_alone())}
+    tasks = {name: routing(subject, workers, load) for name, subject in subjects.items()}
+    results = []
+    for name, measured in against(tasks["key"], tasks, rounds, say).items():
+        limit = Limit("at most", LIMITS[name]) if name in LIMITS and workers == WORKERS else None
+        stream = (load.name, messages)
+        results.append(result("speed", subjects[name], workers, stream, measured, measured.ratio, limit))
+    return sorted(results, key=lambda result: result.relative_to_key)
+
+
+def growth(messages: int, rounds: int, say: Say = silent) -> list[Result]:
+    """Measure the head schemes at 10, 100 and 1000 workers; ``value`` is time, with that at 10 as 1."""
+    load = zipf(1.4, 10**5, messages)
+    unit = routing(Subject(ef.scheme("key")), WORKERS, load)
+    results = []
+    for scheme in GROWING:
+        subject = Subject(ef.scheme(scheme))
+        tasks = {f"{scheme}, {n} workers": routing(subject, n, load) for n in GROWING_WORKERS}
+        measured = list(against(unit, tasks, rounds, say).values())
+        for n, own in zip(GROWING_WORKERS, measured, strict=True):
+            limit = GROWTH_LIMIT if n == GROWING_WORKERS[-1] else None
+            value = own.ratio / measured[0].ratio
+            results.append(result("growth", subject, n, (load.name, messages), own, value, limit))
+    return results
+
+
+def peers(messages: int, rounds: int, say: Say = silent) -> list[Result]:
+    """Measure what others have published a speed of, on their stream; ``value`` is our speed over theirs."""
+    load = zipf(2.0, 10**4, messages)
+    subjects = {peer.scheme: Subject(ef.scheme(peer.scheme)) for peer in PEERS}
+    tasks = {peer.scheme: routing(subjects[peer.scheme], WORKERS, load, peer.sources) for peer in PEERS}
+    measured = against(routing(Subject(ef.scheme("key")), WORKERS, load), tasks, rounds, say)
+    return [
+        result(
+            "peers",
+            subjects[peer.scheme],
+            WORKERS,
+            (load.name, messages),
+            measured[peer.scheme],
+            messages / measured[peer.scheme].seconds / peer.speed,
+            Limit("at least", peer.at_least),
+            sources=peer.sources,
+            peer_messages_per_second=peer.speed,
+        )
+        for peer in PEERS
+    ]
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return the four parts as tables, every limit beside its number."""
+    parts = {part: [row for row in rows if row["part"] == part] for part in _TABLES}
+    return [_TABLES[part](own) for part, own in parts.items() if own]
+
+
+def _speed_table(rows: Sequence[Row]) -> Table:
+    return Table(
+        f"Time per message, {rows[0]['workers']} workers, {rows[0]['stream']}",
+        ("scheme", "M messages/s", "ns", "x key", "lowest", "highest", "limit", ""),
+        [
+            (
+                _name(row),
+                row["messages_per_second"] / 1e6,
+                1e9 / row["messages_per_second"],
+                row["relative_to_key"],
+                row["lowest"],
+                row["highest"],
+                row["limit"],
+                _verdict(row),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _growth_table(rows: Sequence[Row]) -> Table:
+    return Table(
+        f"Growth with the number of workers, {rows[0]['stream']}",
+        ("scheme", "workers", "ns", "x key", f"x {GROWING_WORKERS[0]} workers", "limit", ""),
+        [
+            (
+                _name(row),
+                row["workers"],
+                1e9 / row["messages_per_second"],
+                row["relative_to_key"],
+                row["value"],
+                row["limit"],
+                _verdict(row),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _memory_table(rows: Sequence[Row]) -> Table:
+    few, many = rows[0]["details"]["distinct_keys"]
+    return Table(
+        f"Memory held by a router of {rows[0]['workers']} workers, in kB",
+        ("scheme", f"{few:,} keys", f"{many:,} keys", "growth", "limit", "", "allocated", "ns", "x key"),
+        [
+            (
+                _name(row),
+                row["details"]["bytes_said"][0] / 1e3,
+                row["details"]["bytes_said"][1] / 1e3,
+                row["value"],
+                row["limit"],
+                _verdict(row),
+                row["details"]["bytes_allocated"][1] / 1e3,
+                1e9 / row["messages_per_second"],
+                row["relative_to_key"],
+            )
+            for row in rows
+        ],
+        note=f"Growth of what the router says it holds or of what was allocated, whichever is more; "
+        f"ns and x key are for {many:,} keys, each sent once.",
+    )
+
+
+def _peers_table(rows: Sequence[Row]) -> Table:
+    return Table(
+        f"Speed against what others published, {rows[0]['workers']} workers, {rows[0]['stream']}",
+        ("scheme", "sources", "M messages/s", "theirs", "x theirs", "limit", ""),
+        [
+            (
+                _name(row),
+                row["details"]["sources"],
+                row["messages_per_second"] / 1e6,
+                row["details"]["peer_messages_per_second"] / 1e6,
+                row["value"],
+                row["limit"],
+                _verdict(row),
+            )
+            for row in rows
+        ],
+        note="Both are messages per second of CPU time of one core, theirs on another machine.",
+    )
+
+
+_TABLES = {"speed": _speed_table, "growth": _growth_table, "memory": _memory_table, "peers": _peers_table}
+
+
+def _name(row: Row) -> str:
+    return f"{row['scheme']}, {row['variant']}" if row["variant"] else str(row["scheme"])
+
+
+def _verdict(row: Row) -> str | None:
+    """Say on which side of its limit a value is, if it has one."""
+    if row["ok"] is None:
+        return None
+    return "ok" if row["ok"] else "under" if row["limit"].startswith("at least") else "over"

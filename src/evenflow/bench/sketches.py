@@ -1,0 +1,185 @@
+"""SpaceSaving beside the frequent-items sketch of Apache DataSketches, with as many counters each.
+
+Theirs is a table of 2^k places of which three quarters are used; ours has exactly as many counters. Its
+Python binding takes one item per call, so the cost of a call that does nothing is measured too and taken off
+in ``net``: what is left is about what its C++ costs. The error of a key is its estimate against how often it
+came (0 is the estimate of a key that is not held), over all keys and over the 100 hottest, in messages;
+``promised`` is what the sketch guarantees for this many messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evenflow.bench.measure import Prepare, Row, Say, against, silent
+from evenflow.kernels import Float64Array, Int64Array
+from evenflow.report.tables import Table
+from evenflow.schemes.base import flatten
+from evenflow.sketches.space_saving import SpaceSaving
+from evenflow.streams import Zipf
+
+KEYS = 10**5
+MESSAGES = 10**6
+SEED = 1
+HOTTEST = 100
+CASES = ((1.0, 10), (1.4, 10), (1.4, 12))  # z, and k of the 2^k places
+OURS, ITEMS, STRINGS, NOTHING = (
+    "SpaceSaving",
+    "DataSketches items",
+    "DataSketches strings",
+    "a call that does nothing",
+)
+
+
+class Sample(NamedTuple):
+    """A stream in the form that each sketch takes."""
+
+    hashes: Any
+    by_id: Any  # the hash of every key
+    numbers: list[int]
+    texts: list[str]
+    counts: Int64Array
+
+
+def run(quick: bool = False, say: Say = silent) -> list[Row]:
+    """Measure speed and error for some streams and sizes; without DataSketches, ours alone."""
+    rows = []
+    for z, exponent in CASES:
+        sample = _sample(z, MESSAGES // 10 if quick else MESSAGES)
+        rows += _measure(sample, z, 3 * 2**exponent // 4, exponent, 3 if quick else 7, say)
+    return rows
+
+
+def _sample(z: float, messages: int) -> Sample:
+    stream = Zipf(z=z, keys=KEYS, messages=messages, seed=SEED)
+    ids = stream.generate(0, messages).ids
+    numbers = ids.tolist()
+    counts = np.bincount(ids, minlength=KEYS)
+    return Sample(stream.hashes[ids], stream.hashes, numbers, [str(number) for number in numbers], counts)
+
+
+def _measure(sample: Sample, z: float, size: int, exponent: int, rounds: int, say: Say) -> list[Row]:
+    tasks: dict[str, Prepare] = {OURS: lambda: _ours(size, sample)[1]}
+    SpaceSaving(size).update(sample.hashes[:10])  # compile
+    theirs = _datasketches()
+    if theirs is not None:
+        tasks[ITEMS] = lambda: _theirs(theirs.frequent_items_sketch(exponent), sample.numbers)
+        tasks[STRINGS] = lambda: _theirs(theirs.frequent_strings_sketch(exponent), sample.texts)
+        tasks[NOTHING] = lambda: _nothing(theirs.frequent_items_sketch(exponent), len(sample.numbers))
+    measured = against(tasks[OURS], tasks, rounds, say)
+    messages = len(sample.numbers)
+    call = measured[NOTHING].seconds if theirs is not None else 0.0
+    rows = []
+    for name in tasks:
+        seconds = measured[name].seconds
+        net = seconds - call if name in (ITEMS, STRINGS) else seconds
+        row: Row = {
+            "sketch": name,
+            "z": z,
+            "counters": size,
+            "messages": messages,
+            "updates_per_second": messages / seconds,
+            "net_updates_per_second": messages / max(net, 1e-9),
+            "time_relative_to_ours": measured[name].ratio,
+        }
+        if name == OURS:
+            row |= _our_error(sample, size)
+        elif name == ITEMS:
+            row |= _their_error(theirs.frequent_items_sketch(exponent), sample)
+        rows.append(row)
+    return rows
+
+
+def _datasketches() -> Any:
+    """Return the package, or None where it is not installed (it is in the extra ``dev``)."""
+    try:
+        import datasketches
+    except ImportError:
+        return None
+    return datasketches
+
+
+def _ours(size: int, sample: Sample) -> tuple[SpaceSaving, Callable[[], None]]:
+    sketch = SpaceSaving(size)
+    return sketch, lambda: sketch.update(sample.hashes)
+
+
+def _theirs(sketch: Any, items: Iterable[Any]) -> Callable[[], None]:
+    def work() -> None:
+        update = sketch.update
+        for item in items:
+            update(item)
+
+    return work
+
+
+def _nothing(sketch: Any, calls: int) -> Callable[[], None]:
+    def work() -> None:
+        nothing = sketch.is_empty
+        for _ in range(calls):
+            nothing()
+
+    return work
+
+
+def _our_error(sample: Sample, size: int) -> Row:
+    sketch, work = _ours(size, sample)
+    work()
+    keys, counts, _ = sketch.top()
+    order = np.argsort(sample.by_id)
+    estimates = np.zeros(KEYS)
+    estimates[order[np.searchsorted(sample.by_id, keys, sorter=order)]] = counts
+    size_in_bytes = sum(array.nbytes for _, array in flatten(sketch.counters))
+    return _error(sample, estimates, len(sample.numbers) / size, size_in_bytes)
+
+
+def _their_error(sketch: Any, sample: Sample) -> Row:
+    _theirs(sketch, sample.numbers)()
+    estimates = np.array([sketch.get_estimate(key) for key in range(KEYS)], np.float64)
+    return _error(sample, estimates, sketch.epsilon * len(sample.numbers), None)
+
+
+def _error(sample: Sample, estimates: Float64Array, promised: float, size: int | None) -> Row:
+    wrong = np.abs(estimates - sample.counts)
+    hottest = np.argsort(-sample.counts, kind="stable")[:HOTTEST]
+    return {
+        "largest_error": float(wrong.max()),
+        "mean_error_of_hottest": float(wrong[hottest].mean()),
+        "promised_error": promised,
+        "bytes": size,
+    }
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return one table."""
+    columns = (
+        "sketch",
+        "z",
+        "counters",
+        "M updates/s",
+        "net",
+        "x our time",
+        "largest error",
+        f"mean of {HOTTEST} hottest",
+        "promised",
+    )
+    cells = [
+        (
+            row["sketch"],
+            row["z"],
+            row["counters"],
+            row["updates_per_second"] / 1e6,
+            row["net_updates_per_second"] / 1e6,
+            row["time_relative_to_ours"],
+            row.get("largest_error"),
+            row.get("mean_error_of_hottest"),
+            row.get("promised_error"),
+        )
+        for row in rows
+    ]
+    missing = all(row["sketch"] == OURS for row in rows)
+    note = "Install datasketches to see it beside ours." if missing else ""
+    return [Table(f"Who is hot? {rows[0]['messages']:,} messages of {KEYS:,} keys", columns, cells, note)]

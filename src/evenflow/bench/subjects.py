@@ -1,0 +1,148 @@
+"""What the routers' benchmark measures with and writes down: streams, schemes, tasks, results."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import evenflow as ef
+from evenflow.bench.measure import Measured, Prepare
+from evenflow.kernels import Int64Array, UInt64Array
+from evenflow.streams import Zipf
+
+SEED = 1
+RULES = {"at most": operator.le, "less than": operator.lt, "at least": operator.ge}
+
+
+class Workload(NamedTuple):
+    """A stream as routers take it, and how often each of its keys comes."""
+
+    name: str
+    keys: UInt64Array
+    distinct: UInt64Array
+    counts: Int64Array
+
+
+class Subject(NamedTuple):
+    """A scheme to measure, and what has to be done to its new routers first."""
+
+    scheme: ef.Scheme
+    variant: str = ""
+    ready: Callable[[Any, Workload], object] | None = None
+
+    @property
+    def name(self) -> str:
+        """The scheme's name, and what is special about it here."""
+        return f"{self.scheme.name}, {self.variant}" if self.variant else self.scheme.name
+
+
+class Limit(NamedTuple):
+    """How far a value may go, as in ("at most", 20)."""
+
+    rule: str
+    bound: float
+
+    def holds(self, value: float) -> bool:
+        """Say whether the value is on the good side."""
+        return bool(RULES[self.rule](value, self.bound))
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measurement: a speed, and a ``value`` with its limit.
+
+    ``relative_to_key`` is time against key grouping's on the same stream, ``lowest`` and ``highest`` its
+    range over the rounds.
+    """
+
+    part: str
+    scheme: str
+    variant: str
+    workers: int
+    stream: str
+    messages: int
+    messages_per_second: float
+    relative_to_key: float
+    lowest: float
+    highest: float
+    value: float
+    limit: str | None
+    ok: bool | None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def result(
+    part: str,
+    subject: Subject,
+    workers: int,
+    stream: tuple[str, int],
+    measured: Measured,
+    value: float,
+    limit: Limit | None,
+    **details: Any,
+) -> Result:
+    """Write down a measurement; ``stream`` is its name and its number of messages."""
+    name, messages = stream
+    return Result(
+        part=part,
+        scheme=subject.scheme.name,
+        variant=subject.variant,
+        workers=workers,
+        stream=name,
+        messages=messages,
+        messages_per_second=messages / measured.seconds,
+        relative_to_key=measured.ratio,
+        lowest=measured.lowest,
+        highest=measured.highest,
+        value=value,
+        limit=None if limit is None else f"{limit.rule} {limit.bound:g}",
+        ok=None if limit is None else limit.holds(value),
+        details=details,
+    )
+
+
+def every_scheme() -> list[Subject]:
+    """Return every registered scheme with its defaults, key grouping first."""
+    return [Subject(ef.scheme(name)) for name in sorted(ef.schemes(), key=lambda name: (name != "key", name))]
+
+
+def lookup_alone() -> Subject:
+    """Return explicit with its map made and nothing counted."""
+    return Subject(ef.scheme("explicit", counting=False), "lookup alone", _map_hot_keys)
+
+
+def _map_hot_keys(router: Any, load: Workload) -> None:
+    router.rebuild(load.distinct, load.counts)
+
+
+def zipf(z: float, keys: int, messages: int) -> Workload:
+    """Return a whole stream."""
+    stream = Zipf(z=z, keys=keys, messages=messages, seed=SEED)
+    ids = stream.generate(0, messages).ids
+    counts = np.bincount(ids, minlength=keys)
+    seen = counts > 0
+    return Workload(stream.name, stream.hashes[ids], stream.hashes[seen], counts[seen])
+
+
+def routing(subject: Subject, workers: int, load: Workload, sources: int = 1) -> Prepare:
+    """Return the task of sending a stream through new routers, one for each source."""
+    parts = [np.ascontiguousarray(load.keys[source::sources]) for source in range(sources)]
+    subject.scheme.router(workers).route(load.keys[:10])  # compile
+
+    def prepare() -> Callable[[], None]:
+        routers = [subject.scheme.router(workers, SEED, source=i, sources=sources) for i in range(sources)]
+        if subject.ready is not None:
+            for router in routers:
+                subject.ready(router, load)
+
+        def work() -> None:
+            for router, part in zip(routers, parts, strict=True):
+                router.route(part)
+
+        return work
+
+    return prepare

@@ -1,0 +1,65 @@
+"""The command line: ``evenflow schemes | bench``.
+
+A new command is a module in :mod:`evenflow.commands` and one line at the end of this file. Bad input ends
+with one sentence and exit status 2, Ctrl-C with one line and 130. Start-up is fast: a command imports what it
+needs when it runs, so that ``evenflow --help`` loads neither numba nor PySpark.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from evenflow.commands import bench, schemes
+from evenflow.commands.terminal import say
+from evenflow.errors import EvenflowError
+
+
+class Commands(TyperGroup):
+    """The commands, with errors as sentences."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; a user's mistake is a sentence, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except EvenflowError as error:
+            say(str(error))
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            say("interrupted.")
+            raise typer.Exit(130) from None
+
+
+main = typer.Typer(
+    name="evenflow",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="evenflow keeps keyed streams even: it decides which worker a key's row goes to.\n\n"
+    "Example: `evenflow schemes`",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from evenflow import __version__
+
+        typer.echo(f"evenflow {__version__}")
+        raise typer.Exit
+
+
+@main.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
+main.command("schemes")(schemes.schemes)
+main.add_typer(bench.bench, name="bench")

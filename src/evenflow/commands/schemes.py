@@ -1,0 +1,125 @@
+"""``evenflow schemes``: what there is, and what each scheme declares about itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenflow.commands.terminal import Json, print_json
+
+if TYPE_CHECKING:
+    from evenflow.schemes.base import Scheme
+
+PROPERTIES = {
+    "splits_keys": "splits keys",
+    "needs_load": "load",
+    "needs_time": "time",
+    "needs_reports": "reports",
+    "plannable": "plannable",
+    "rescales": "rescales",
+}
+
+
+def complete_scheme(incomplete: str) -> list[str]:
+    """Return the scheme names that begin so, for the shell."""
+    import evenflow as ef
+
+    return [name for name in ef.schemes() if name.startswith(incomplete)]
+
+
+def schemes(
+    name: Annotated[
+        str | None, typer.Argument(help="Show this scheme alone, in full.", autocompletion=complete_scheme)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List every grouping scheme with its paper, properties and parameters.
+
+    Example: `evenflow schemes d-choices`
+    """
+    import evenflow as ef
+    from evenflow.report.tables import Table, show
+
+    if name is not None:
+        kind = type(ef.scheme(name))
+        if as_json:
+            print_json(describe(kind) | {"description": description(kind)})
+        else:
+            typer.echo(f"{kind.name}: {kind.summary}\n\n{description(kind)}\n")
+            show([_properties(kind), _parameters(kind)])
+        return
+    kinds = list(ef.schemes().values())
+    if as_json:
+        print_json([describe(kind) for kind in kinds])
+        return
+    show(
+        [
+            Table(
+                "Schemes",
+                ("scheme", "also", "paper", "what it does", "properties"),
+                [
+                    (kind.name, ", ".join(kind.aliases), kind.paper, kind.summary, _words(kind))
+                    for kind in kinds
+                ],
+                note=_LEGEND,
+            ),
+            Table(
+                "Parameters and their defaults",
+                ("scheme", "parameters"),
+                [(kind.name, _defaults(kind)) for kind in kinds],
+            ),
+        ]
+    )
+
+
+_LEGEND = (
+    "Properties: a scheme that splits keys may have a key on several workers; load, time, reports: what its "
+    "decisions depend on; plannable: they can be a table made before the rows are seen; rescales: a running "
+    "router can change its number of workers."
+)
+
+
+def describe(kind: type[Scheme]) -> dict[str, Any]:
+    """Return what a scheme says of itself, as plain data."""
+    return {
+        "name": kind.name,
+        "aliases": list(kind.aliases),
+        "paper": kind.paper,
+        "summary": kind.summary,
+        "properties": {name: getattr(kind, name) for name in PROPERTIES},
+        "parameters": [
+            {"name": field.name, "type": str(field.type), "default": field.default}
+            for field in dataclasses.fields(kind)
+        ],
+    }
+
+
+def description(kind: type[Scheme]) -> str:
+    """Return a scheme's documentation: its class's, then its file's, which follows the paper."""
+    texts = (kind.__doc__, sys.modules[kind.__module__].__doc__)
+    return "\n\n".join(inspect.cleandoc(text) for text in texts if text)
+
+
+def _words(kind: type[Scheme]) -> str:
+    return ", ".join(word for name, word in PROPERTIES.items() if getattr(kind, name))
+
+
+def _defaults(kind: type[Scheme]) -> str:
+    return ", ".join(f"{field.name}={field.default!r}" for field in dataclasses.fields(kind))
+
+
+def _properties(kind: type[Scheme]) -> Any:
+    from evenflow.report.tables import Table
+
+    return Table("Properties", ("property", ""), [(name, bool(getattr(kind, name))) for name in PROPERTIES])
+
+
+def _parameters(kind: type[Scheme]) -> Any:
+    from evenflow.report.tables import Table
+
+    rows = [(field.name, str(field.type), repr(field.default)) for field in dataclasses.fields(kind)]
+    return Table("Parameters", ("parameter", "type", "default"), rows)

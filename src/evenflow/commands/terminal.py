@@ -1,0 +1,77 @@
+"""What every command shares: ``--json``, results to standard output, progress to standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+PLAIN_LINE_SECONDS = 5.0
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def print_json(value: Any) -> None:
+    """Print ``value`` as JSON, nothing else."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say(sentence: str) -> None:
+    """Tell people something that is not a result."""
+    typer.echo(f"evenflow: {sentence}", err=True)
+
+
+def whole(text: str) -> int:
+    """Read a whole number, as 1000000 or as 1e6 (a parser for typer's options).
+
+    >>> whole("1e6")
+    1000000
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value.is_integer():
+        raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.")
+    return int(value)
+
+
+class Progress:
+    """How far a long command is. Call it with (done, total, what is being done)."""
+
+    def __init__(self, title: str, bar: Any = None):
+        self.title = title
+        self._bar = bar
+        self._task = bar.add_task(title, total=None) if bar is not None else None
+        self._last = time.monotonic()
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        """Move the bar; without a terminal write a line now and then."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total, description=f"{self.title}: {what}")
+            self._bar.refresh()
+        elif time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
+            self._last = time.monotonic()
+            say(f"{self.title}: {done} of {total}, {what}")
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Progress]:
+    """Show progress on standard error: a bar on a terminal, else a line every few seconds."""
+    if not sys.stderr.isatty():
+        yield Progress(title)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # no thread redraws it: that would run beside what a benchmark measures
+    with Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+        yield Progress(title, bar)

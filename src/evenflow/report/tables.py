@@ -1,0 +1,124 @@
+"""A table that prints itself: framed by rich on a terminal, as Markdown into a file or a pipe.
+
+Markdown is plain text that lines up and can be put into a README as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import rich.table
+
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, named columns, rows of cells, and what a reader should know about them.
+
+    >>> print(Table("Schemes", ("name", "ns"), [("key", 2.5), ("shuffle", 0.6123)]).plain())
+    ### Schemes
+    <BLANKLINE>
+    | name    |    ns |
+    |:--------|------:|
+    | key     |  2.50 |
+    | shuffle | 0.612 |
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+
+    def plain(self) -> str:
+        """Return the table as Markdown with its columns in line."""
+        texts = [[format_cell(cell).replace("|", "\\|") for cell in row] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(self.columns, *texts, strict=True)]
+        right = self._right_aligned()
+        lines = [_line(self.columns, widths, right)]
+        rules = [
+            "-" * (width + 1) + ":" if is_right else ":" + "-" * (width + 1)
+            for width, is_right in zip(widths, right, strict=True)
+        ]
+        lines.append("|" + "|".join(rules) + "|")
+        lines += [_line(row, widths, right) for row in texts]
+        parts = [f"### {self.title}", "\n".join(lines), *([self.note] if self.note else [])]
+        return "\n\n".join(parts)
+
+    def framed(self) -> rich.table.Table:
+        """Return the table for a terminal."""
+        import rich.table
+        from rich.text import Text
+
+        table = rich.table.Table(title=self.title, title_justify="left", caption=self.note or None)
+        table.caption_justify = "left"
+        for name, is_right in zip(self.columns, self._right_aligned(), strict=True):
+            table.add_column(name, justify="right" if is_right else "left", overflow="fold")
+        for row in self.rows:
+            table.add_row(*(Text(format_cell(cell), _style(cell)) for cell in row))
+        return table
+
+    def _right_aligned(self) -> list[bool]:
+        """Numbers stand to the right: say for each column whether it has nothing else."""
+        cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
+        return [
+            any(cell is not None for cell in column)
+            and all(cell is None or (isinstance(cell, int | float) and cell is not True) for cell in column)
+            for column in cells
+        ]
+
+
+def show(tables: Iterable[Table], file: TextIO | None = None) -> None:
+    """Print tables one after the other, framed if ``file`` (standard output) is a terminal."""
+    file = file or sys.stdout
+    if not file.isatty():
+        print("\n\n".join(table.plain() for table in tables), file=file)
+        return
+    from rich.console import Console
+
+    console = Console(file=file)
+    for table in tables:
+        console.print(table.framed())
+
+
+def format_cell(cell: Cell) -> str:
+    """Return a cell as text; a float has three digits that count.
+
+    >>> [format_cell(cell) for cell in (None, True, 10**7, 2.5, 1234.6, 0.000123, "all")]
+    ['', 'yes', '10,000,000', '2.50', '1,235', '0.000123', 'all']
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return _three_digits(cell)
+    return cell
+
+
+def _three_digits(value: float) -> str:
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.2e}"
+    decimals = 2 - math.floor(math.log10(abs(value)))
+    return f"{value:,.{max(0, decimals)}f}"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [
+        cell.rjust(width) if is_right else cell.ljust(width)
+        for cell, width, is_right in zip(cells, widths, right, strict=True)
+    ]
+    return "| " + " | ".join(padded) + " |"
+
+
+def _style(cell: Cell) -> str:
+    return {"ok": "green", "missed": "bold red"}.get(cell, "") if isinstance(cell, str) else ""
