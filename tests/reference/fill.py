@@ -83,7 +83,7 @@ class FillReference(Reference):
         everyone = min(range(self.n), key=lambda worker: self.levels[worker])
         if self.sources == 1:
             return everyone
-        hashes = [((mix((hashed + i * GOLDEN) & MASK) >> 32) * self.n) >> 32 for i in range(1, 5)]
+        hashes = [((mix((hashed + i * GOLDEN) & MASK) >> 32) * self.n) >> 32 for i in range(1, 3)]
         best = min(hashes, key=lambda worker: self.levels[worker])
         return everyone if self.levels[best] > limit else best
 

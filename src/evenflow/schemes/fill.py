@@ -27,7 +27,7 @@ is bounded by the number of workers: when the table is full, of eight entries in
 longest goes, and its key falls back to its bucket's home.
 
 Several sources decide alone, so each would open its own homes for the same key. With ``sources > 1`` a new
-home is the lowest of the key's next four hashes, which the sources share, and rule 5 is off. ``merged`` joins
+home is the lower of the key's next two hashes, which the sources share, and rule 5 is off. ``merged`` joins
 what several sources learned.
 
 Capacities come by ``report(WorkerReport(capacity=...))`` or, measured, as ``seconds_per_message``; after a
@@ -62,7 +62,7 @@ HOT_SLACK = 0.75
 NEW_SLACK = 0.5
 TURN = 4.0  # rows above the average up to which a home goes on before the next one's turn
 CERTAIN = 4  # messages before a key can be called hot
-REACH = 4  # hashes among which several sources look for a new home
+REACH = 2  # hashes among which several sources look for a new home
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are taken as noise
 
 
