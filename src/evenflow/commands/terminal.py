@@ -49,10 +49,10 @@ class Progress:
         self.title = title
         self._bar = bar
         self._task = bar.add_task(title, total=None) if bar is not None else None
-        self._last = time.monotonic()
+        self._last = -math.inf
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        """Move the bar; without a terminal write a line now and then."""
+        """Move the bar; without a terminal write the first line at once and then one now and again."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, description=f"{self.title}: {what}")
             self._bar.refresh()

@@ -121,4 +121,5 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _style(cell: Cell) -> str:
-    return {"ok": "green", "missed": "bold red"}.get(cell, "") if isinstance(cell, str) else ""
+    styles = {"ok": "green", "over": "bold red", "under": "bold red"}
+    return styles.get(cell, "") if isinstance(cell, str) else ""
