@@ -1,0 +1,237 @@
+"""The key space of baby, teenage and old keys (`dynamic` 4.1, Algorithms 1-3): which keys stay frequent.
+
+Rule: a key not yet known is born into the baby space; known keys are counted where they are. Every 15 s
+babies are sorted by their counts, cut to the baby space's size, and promoted to the teenage space; every 60 s
+teenagers are promoted to the old space. Promotion compares the source's highest with the destination's
+lowest, again and again, and swaps them unless the lowest is higher. Sizes are 50, 40 and 10 percent of the
+number of keys expected. Counts are exact since a key's last birth, so at most the key's true count.
+
+Left open by the paper, and chosen here:
+
+* The clock is that of the messages, and cycles run when a message finds them due, 15 (60) s after they last
+  ran. Both threads of the paper start with the first message; the teenage one runs first when both are due.
+* A destination that is not full is filled before items are swapped: Algorithm 3 never promotes into an empty
+  one. It is filled with the source's highest and sorted with them.
+* Equal counts keep their order (a stable sort; a promoted item goes to the head, a demoted one to the tail).
+* The baby space has no bound in the paper. Here it holds ``baby_limit`` keys: the birth that would exceed
+  them cuts the space to its size first, as the next cycle would have done. By default 100 times that size.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
+from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
+
+BABY, TEENAGE, OLD = 0, 1, 2  # in KeySpace.space and .sizes
+FREE, KEEP = 3, 4  # in KeySpace.sizes
+START, TEENAGE_DUE, OLD_DUE = 0, 1, 2  # in KeySpace.times
+
+
+class KeySpace(NamedTuple):
+    """The arrays of a key space; an item is a number into the first three of them."""
+
+    keys: UInt64Array
+    counts: Int64Array
+    space: Int8Array  # where an item is
+    baby: Int32Array  # items, highest count first after a cycle
+    teenage: Int32Array
+    old: Int32Array
+    free: Int32Array
+    sizes: Int64Array  # items in baby, teenage, old, free; what the baby space is cut to
+    times: Float64Array  # [first message, next teenage cycle, next old cycle]; NaN before the first message
+    table: KeyTable
+
+
+def sizes_for(expected_keys: int) -> tuple[int, int, int]:
+    """Return the sizes of the baby, teenage and old space: 50, 40 and 10 percent of the keys expected.
+
+    >>> sizes_for(100)
+    (50, 40, 10)
+    """
+    old, teenage = expected_keys // 10, expected_keys * 4 // 10
+    return expected_keys - teenage - old, teenage, old
+
+
+def new_key_space(expected_keys: int, baby_limit: int | None = None) -> KeySpace:
+    """Return an empty key space; ``baby_limit`` is by default 100 times the size of the baby space."""
+    keep, teenage, old = sizes_for(expected_keys)
+    limit = 100 * keep if baby_limit is None else max(baby_limit, keep + 1)
+    items = limit + teenage + old
+    return KeySpace(
+        keys=np.zeros(items, np.uint64),
+        counts=np.zeros(items, np.int64),
+        space=np.zeros(items, np.int8),
+        baby=np.zeros(limit, np.int32),
+        teenage=np.zeros(teenage, np.int32),
+        old=np.zeros(old, np.int32),
+        free=np.arange(items, dtype=np.int32)[::-1].copy(),
+        sizes=np.array([0, 0, 0, items, keep], np.int64),
+        times=np.full(3, np.nan),
+        table=new_table(items),
+    )
+
+
+@inlined
+def note_key(s: KeySpace, key: np.uint64) -> tuple[int, bool]:
+    """Count one message of ``key``; return its item and whether it has just been born."""
+    item = table_find(s.table, key)
+    born = item < 0
+    if born:
+        if s.sizes[BABY] == s.baby.size:
+            _cut_babies(s)
+        s.sizes[FREE] -= 1
+        item = s.free[s.sizes[FREE]]
+        s.keys[item] = key
+        s.counts[item] = 0
+        s.space[item] = BABY
+        s.baby[s.sizes[BABY]] = item
+        s.sizes[BABY] += 1
+        table_insert(s.table, key, item)
+    s.counts[item] += 1
+    return item, born
+
+
+@inlined
+def run_cycles(s: KeySpace, now: float, teenage_cycle: float, old_cycle: float) -> None:
+    """Promote what is due at the time ``now`` of a message (Algorithms 1 and 2)."""
+    if now < s.times[TEENAGE_DUE] and now < s.times[OLD_DUE]:
+        return
+    if np.isnan(s.times[START]):
+        s.times[START] = now
+        s.times[TEENAGE_DUE] = now + teenage_cycle
+        s.times[OLD_DUE] = now + old_cycle
+    if now >= s.times[TEENAGE_DUE]:
+        _cut_babies(s)
+        _promote(s, s.baby, BABY, s.teenage, TEENAGE)
+        s.times[TEENAGE_DUE] = now + teenage_cycle
+    if now >= s.times[OLD_DUE]:
+        _sort(s, s.teenage, s.sizes[TEENAGE])
+        _promote(s, s.teenage, TEENAGE, s.old, OLD)
+        s.times[OLD_DUE] = now + old_cycle
+
+
+@kernel
+def _cut_babies(s: KeySpace) -> None:
+    """Sort the baby space, highest count first, and forget all but the first of it."""
+    kept = 0
+    for i in range(s.sizes[BABY]):
+        item = s.baby[i]
+        place = kept
+        while place > 0 and s.counts[s.baby[place - 1]] < s.counts[item]:
+            place -= 1
+        if kept == s.sizes[KEEP]:
+            loser = s.baby[kept - 1] if place < kept else item
+            table_remove(s.table, s.keys[loser])
+            s.free[s.sizes[FREE]] = loser
+            s.sizes[FREE] += 1
+            kept -= place < kept
+        if place <= kept and place < s.sizes[KEEP]:
+            for behind in range(kept, place, -1):
+                s.baby[behind] = s.baby[behind - 1]
+            s.baby[place] = item
+            kept += 1
+    s.sizes[BABY] = kept
+
+
+@inlined
+def _sort(s: KeySpace, items: Int32Array, size: int) -> None:
+    """Sort items by count, highest first, equal ones as they stand; they are nearly in order."""
+    for i in range(1, size):
+        item = items[i]
+        place = i
+        while place > 0 and s.counts[items[place - 1]] < s.counts[item]:
+            items[place] = items[place - 1]
+            place -= 1
+        items[place] = item
+
+
+@kernel
+def _promote(s: KeySpace, source: Int32Array, below: int, destination: Int32Array, above: int) -> None:
+    """Promote items of a sorted space to the next one (Algorithm 3)."""
+    moved = min(destination.size - s.sizes[above], s.sizes[below])
+    for i in range(moved):
+        destination[s.sizes[above] + i] = source[i]
+        s.space[source[i]] = above
+    for i in range(moved, s.sizes[below]):
+        source[i - moved] = source[i]
+    s.sizes[above] += moved
+    s.sizes[below] -= moved
+    size, last = s.sizes[below], s.sizes[above] - 1
+    _sort(s, destination, last + 1)
+    for _ in range(last + 1):
+        if size == 0 or s.counts[destination[last]] > s.counts[source[0]]:
+            break
+        first, lowest = source[0], destination[last]
+        for i in range(1, size):
+            source[i - 1] = source[i]
+        source[size - 1] = lowest
+        for i in range(last, 0, -1):
+            destination[i] = destination[i - 1]
+        destination[0] = first
+        s.space[first] = above
+        s.space[lowest] = below
+
+
+@kernel
+def _note_all(
+    s: KeySpace, keys: UInt64Array, times: Float64Array, teenage_cycle: float, old_cycle: float
+) -> None:
+    for i in range(keys.size):
+        run_cycles(s, times[i], teenage_cycle, old_cycle)
+        note_key(s, keys[i])
+
+
+class Generations:
+    """Which keys have stayed frequent, among about ``expected_keys``.
+
+    >>> space = Generations(expected_keys=10)
+    >>> space.update(np.array([7, 7, 8, 7, 9], np.uint64), np.array([0.0, 1.0, 2.0, 70.0, 140.0]))
+    >>> space.old()[0].tolist(), space.teenage()[0].tolist(), space.baby()[0].tolist()
+    ([7], [8], [9])
+    """
+
+    def __init__(
+        self,
+        expected_keys: int = 100,
+        teenage_cycle: float = 15.0,
+        old_cycle: float = 60.0,
+        baby_limit: int | None = None,
+    ):
+        if expected_keys < 10:
+            raise EvenflowError(
+                f"expected_keys is {expected_keys}; the old space is a tenth of it, so expect 10 or more."
+            )
+        if not (teenage_cycle > 0 and old_cycle > 0):
+            raise EvenflowError(f"cycles are {teenage_cycle} and {old_cycle}; pass seconds above 0.")
+        self.teenage_cycle = teenage_cycle
+        self.old_cycle = old_cycle
+        self.key_space = new_key_space(expected_keys, baby_limit)
+
+    def update(self, keys: UInt64Array, times: Float64Array) -> None:
+        """Count one message for every key hash; ``times`` are seconds, not decreasing."""
+        hashed = np.ascontiguousarray(keys, np.uint64)
+        clock = np.ascontiguousarray(times, np.float64)
+        if hashed.shape != clock.shape:
+            raise EvenflowError(f"times has {clock.size} values for {hashed.size} keys; pass one per key.")
+        _note_all(self.key_space, hashed, clock, self.teenage_cycle, self.old_cycle)
+
+    def old(self) -> tuple[UInt64Array, Int64Array]:
+        """Return keys and counts of the old space."""
+        return self._items(self.key_space.old, OLD)
+
+    def teenage(self) -> tuple[UInt64Array, Int64Array]:
+        """Return keys and counts of the teenage space."""
+        return self._items(self.key_space.teenage, TEENAGE)
+
+    def baby(self) -> tuple[UInt64Array, Int64Array]:
+        """Return keys and counts of the baby space."""
+        return self._items(self.key_space.baby, BABY)
+
+    def _items(self, items: Int32Array, space: int) -> tuple[UInt64Array, Int64Array]:
+        chosen = items[: self.key_space.sizes[space]]
+        return self.key_space.keys[chosen], self.key_space.counts[chosen]
