@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -65,6 +65,7 @@ class Scheme(ABC):
     needs_reports: ClassVar[bool] = False  # does it want feedback from the workers?
     plannable: ClassVar[bool] = False  # can its decisions be a table, made before the rows are seen?
     rescales: ClassVar[bool] = False  # can its routers change their number of workers?
+    learns: ClassVar[bool] = False  # do its routers know more than loads, worth passing on?
 
     def router(self, workers: int, seed: int = 0, *, source: int = 0, sources: int = 1) -> Router:
         """Start this scheme at one of ``sources`` sources that share ``seed``."""
@@ -164,6 +165,22 @@ class Router(ABC):
     def _rescale(self, before: int) -> None:
         """Adapt ``state`` to ``self.workers``, which has been ``before`` until now."""
         raise NotImplementedError
+
+    def learn(self, others: Sequence[Router], share: float = 1.0) -> None:
+        """Begin, before the first message, with what other sources' routers learned.
+
+        Who is hot and where keys live is taken over, counts times ``share``; loads begin at 0, so that what
+        comes next is balanced in itself. A scheme that knows only loads (``learns`` is False) takes nothing.
+        """
+        if self.routed:
+            raise EvenflowError(f"this router has sent {self.routed} messages; learn before the first one.")
+        if any(other.scheme != self.scheme or other.workers != self.workers for other in others):
+            raise EvenflowError("a router learns from routers of its own scheme and number of workers.")
+        if others:
+            self._learn(others, share)
+
+    def _learn(self, others: Sequence[Any], share: float) -> None:  # noqa: B027 - loads alone are not passed on
+        """Take over from at least one router of the same scheme."""
 
     @property
     def loads(self) -> Int64Array:

@@ -94,6 +94,7 @@ class Explicit(Scheme):
     splits_keys = False
     plannable = True
     rescales = True
+    learns = True
 
     def __post_init__(self) -> None:
         _one_of("algorithm", self.algorithm, ALGORITHMS)
@@ -252,6 +253,14 @@ class ExplicitRouter(Router):
         plan = self._plan(*known, self._table, self.ring)
         self._adopt(plan)
         return self._moves(plan)
+
+    def _learn(self, others: Sequence[ExplicitRouter], share: float) -> None:
+        """Take the map that the others share, or a new one made from it for all that they counted."""
+        shared = Router.from_bytes(others[0].to_bytes()).state
+        self.state = shared._replace(loads=self.state.loads, counters=self.state.counters)
+        keys, counts = add_up([other.counted()[:2] for other in others])
+        if keys.size:
+            self.rebuild(keys, counts, sum(other.counted()[2] for other in others))
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         state, every, done = self.state, self.every, 0

@@ -88,6 +88,7 @@ class Fill(Scheme):
     needs_reports = True
     plannable = True
     rescales = True
+    learns = True
 
     def __post_init__(self) -> None:
         check("epsilon", self.epsilon, 0 < self.epsilon <= 10, "choose a tolerance above 0, such as 0.02")
@@ -206,6 +207,12 @@ class FillRouter(Router):
         cells = self.state.cells.astype(np.float64)
         return cells.reshape(self.state.buckets.size, -1).sum(axis=1)
 
+    def first_homes(self, keys: UInt64Array) -> Int32Array:
+        """Return the home of each key's bucket now."""
+        homes = np.empty(keys.size, np.int32)
+        _first_homes(keys, self.state.buckets, self.place.salt, homes)
+        return homes
+
     def homes(self) -> dict[int, list[int]]:
         """Return the homes of every key that has others than its bucket's, by key hash."""
         table = self.state.homes
@@ -240,6 +247,17 @@ class FillRouter(Router):
             joined.state.counts[:] += state.counts
             _join_homes(joined.state.homes, state.homes, joined.state.counts[MESSAGES])
         return joined
+
+    def _learn(self, others: Sequence[FillRouter], share: float) -> None:
+        joined = FillRouter.merged(others).state
+        cells = np.ceil(joined.cells * share).astype(np.int32)
+        joined.homes.used[:] -= joined.counts[MESSAGES]
+        self.state = joined._replace(
+            loads=self.state.loads,
+            levels=self.state.levels,
+            cells=cells,
+            counts=np.array([0, 0, cells.sum()], np.int64),
+        )
 
 
 def capacity_shares(report: WorkerReport, workers: int) -> Float64Array | None:
@@ -472,6 +490,12 @@ def _halve(cells: Int32Array) -> int:
         cells[cell] = (cells[cell] + 1) // 2
         total += cells[cell]
     return total
+
+
+@kernel
+def _first_homes(keys: UInt64Array, buckets: Int32Array, salt: np.uint64, out: Int32Array) -> None:
+    for i in range(keys.size):
+        out[i] = buckets[to_range(mix(keys[i] ^ salt), buckets.size)]
 
 
 @kernel

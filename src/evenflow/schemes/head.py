@@ -22,6 +22,7 @@ ends has found every load above the level; it cost n steps and the level rises, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,6 +44,7 @@ class HeadScheme(Scheme):
     warm_up: bool = True
 
     needs_load = True
+    learns = True
 
     def __post_init__(self) -> None:
         if self.theta is not None:
@@ -97,6 +99,12 @@ class HeadRouter(Router):
     def sketch(self) -> SpaceSaving:
         """This source's sketch, which goes on with the router; SpaceSaving.merged merges several sources'."""
         return SpaceSaving.over(self.state.sketch)
+
+    def _learn(self, others: Sequence[HeadRouter], share: float) -> None:
+        sketch = SpaceSaving.merged(
+            (other.sketch for other in others), self.scheme.capacity_for(self.workers)
+        )
+        self.state = self.state._replace(sketch=sketch.scaled(share).counters)
 
     @property
     def head(self) -> tuple[UInt64Array, Int64Array]:

@@ -226,6 +226,19 @@ class SpaceSaving:
         """Return keys, counts and errors of keys with ``count >= threshold * total``, most frequent first."""
         return top_counters(self.counters, threshold)
 
+    def scaled(self, share: float) -> SpaceSaving:
+        """Return a sketch with every count times ``share``, so that what comes next weighs more than this.
+
+        Counts are rounded up and what is sure of them down: the bounds still hold.
+        """
+        keys, counts, errors = self.top()
+        most = np.ceil(counts * share).astype(np.int64)
+        sure = np.floor((counts - errors) * share).astype(np.int64)
+        result = SpaceSaving(self.capacity)
+        load_counters(result.counters, keys, most, most - sure)
+        result.counters.total[0] = int(np.ceil(self.total * share))
+        return result
+
     @staticmethod
     def merged(sketches: Iterable[SpaceSaving], capacity: int | None = None) -> SpaceSaving:
         """Merge sketches of several sources into one of ``capacity`` counters (default: the largest).
