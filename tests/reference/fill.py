@@ -192,7 +192,7 @@ class OwnerReference(Reference):
         else:
             self.brought[self.bucket(key)] += 1
             worker = self.buckets[self.bucket(key)]
-        self.left -= 1
+        self.left -= self.sources == 1  # several sources never move anything alone
         if self.left == 0:
             self.settle(self.scheme.epsilon + 2 / math.sqrt(self.length / self.n))
             self.left = self.length = min(2 * self.length, self.scheme.horizon * self.n)

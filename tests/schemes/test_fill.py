@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.schemes.fill import FillRouter, new_homes
-from evenflow.schemes.fill_owner import OwnerRouter
+from evenflow.schemes.fill_owner import OwnerRouter, settle_together
 from evenflow.schemes.pour import pour, settle
 from reference.fill import FillReference
 from reference.fill import settle as slow_settle
@@ -235,23 +235,12 @@ def test_rescaling_moves_little_more_than_it_must(split: bool, before: int, afte
     assert isinstance(router, FillRouter | OwnerRouter)
     moved = 0.0
     known = router.homes() if isinstance(router, FillRouter) else {}  # their other homes go on
-    homes = _homes_of(router, distinct)
+    homes = router.first_homes(distinct) if isinstance(router, FillRouter) else router.lookup(distinct)
     for key, weight, home in zip(distinct, state, homes, strict=True):
         if int(key) not in known and owner[int(key)] != home:
             moved += weight
     ideal = abs(after - before) / max(after, before) * state.sum()
     assert 0 < moved <= 1.3 * ideal
-
-
-def _homes_of(router: Any, keys: UInt64Array) -> Int32Array:
-    """Where a key without other homes goes now, whatever the loads."""
-    from evenflow.schemes.fill_owner import _buckets_of, _owners_of
-
-    home: Int32Array = router.state.buckets[_buckets_of(keys, router.state.buckets.size, router.place.salt)]
-    if isinstance(router, OwnerRouter):
-        owned = _owners_of(router.state.owned, keys)
-        return np.where(owned >= 0, owned, home)
-    return home
 
 
 def test_without_splitting_a_key_has_one_owner_between_epochs() -> None:
@@ -265,6 +254,21 @@ def test_without_splitting_a_key_has_one_owner_between_epochs() -> None:
     best = max(1.0, np.unique(stream, return_counts=True)[1].max() * n / stream.size)
     late = np.bincount(workers[stream.size // 2 :], minlength=n).max() * n / (stream.size - stream.size // 2)
     assert late <= best * 1.05
+
+
+def test_several_sources_without_splitting_settle_together() -> None:
+    stream = zipf(1.0, 5000, 2 * 10**5)
+    n, s = 10, 4
+    routers = [ef.scheme("fill", split=False).router(n, seed=1, source=i, sources=s) for i in range(s)]
+    loads = []
+    for part in np.array_split(stream, 5):
+        workers = np.empty(part.size, np.int32)
+        for i, router in enumerate(routers):
+            workers[i::s] = router.route(part[i::s])
+        assert replicas(part, workers) == 1
+        loads.append(np.bincount(workers, minlength=n).max() * n / part.size)
+        settle_together([router for router in routers if isinstance(router, OwnerRouter)])
+    assert loads[-1] < 1.3 < loads[0]
 
 
 def test_several_sources_share_the_homes_they_open() -> None:

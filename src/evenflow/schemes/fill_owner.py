@@ -4,10 +4,14 @@ Tail keys live in buckets, hot keys in a bounded map; both are units for :func:`
 An epoch is 10 messages per worker at first and doubles up to the horizon. At its end the units are weighed by
 what they brought in it, and those workers give units away that stand above their share by more than epsilon
 and by more than chance explains (two standard deviations of their count). What is not overloaded never moves.
+
+Several sources must agree on a key's owner, so none of them moves anything alone: whoever runs them calls
+:func:`settle_together`, which adds up what they counted and gives all of them the same owners.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +21,7 @@ from evenflow.keys import mix, to_range
 from evenflow.schemes.base import Router, RouterPlace, WorkerReport
 from evenflow.schemes.fill import BUCKETS, CAPACITY_CHANGE, capacity_shares
 from evenflow.schemes.pour import settle
-from evenflow.sketches.space_saving import Counters, count_key, new_counters, top_counters
+from evenflow.sketches.space_saving import Counters, SpaceSaving, count_key, new_counters, top_counters
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
 
 if TYPE_CHECKING:
@@ -63,19 +67,37 @@ class OwnerRouter(Router):
         return max(1000, 10 * self.workers)
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
+        if self.place.sources > 1:
+            _route(keys, out, self.state, self.place.salt)
+            return
         start = 0
         while start < keys.size:
             stop = min(keys.size, start + int(self.state.epoch[0]))
             _route(keys[start:stop], out[start:stop], self.state, self.place.salt)
             self.state.epoch[0] -= stop - start
             if self.state.epoch[0] == 0:
-                self._end_epoch()
+                self.end_epoch()
             start = stop
 
-    def _end_epoch(self) -> None:
+    def lookup(self, keys: UInt64Array) -> Int32Array:
+        """Return the owner of each key now."""
+        owners = _owners_of(self.state.owned, keys)
+        homes = self.state.buckets[_buckets_of(keys, self.state.buckets.size, self.place.salt)]
+        return np.where(owners >= 0, owners, homes).astype(np.int32)
+
+    def end_epoch(self) -> None:
+        """Move what must move, and begin an epoch of twice the length."""
         epoch = self.state.epoch
         self._settle(self.scheme.epsilon + DEVIATIONS / np.sqrt(epoch[1] / self.workers))
         epoch[:] = min(2 * int(epoch[1]), self.scheme.horizon * self.workers)
+        self._forget_counts()
+
+    def end_epoch_as(self, other: OwnerRouter) -> None:
+        """Take over the owners that another source of the same run has come to."""
+        self.state.buckets[:] = other.state.buckets
+        self.state.epoch[:] = other.state.epoch
+        owned = KeyTable(other.state.owned.keys.copy(), other.state.owned.slots.copy())
+        self.state = self.state._replace(owned=owned)
         self._forget_counts()
 
     def _forget_counts(self) -> None:
@@ -124,6 +146,19 @@ class OwnerRouter(Router):
             else np.pad(state.shares, (0, n - before), constant_values=1.0),
         )
         self._settle(self.scheme.epsilon)
+
+
+def settle_together(routers: Sequence[OwnerRouter]) -> None:
+    """End the epoch of all sources of one run: the same owners for all, from what they counted together."""
+    first = routers[0]
+    merged = SpaceSaving.merged([SpaceSaving.over(router.state.counters) for router in routers])
+    first.state = first.state._replace(
+        brought=sum((router.state.brought for router in routers[1:]), first.state.brought),
+        counters=merged.counters,
+    )
+    first.end_epoch()
+    for router in routers[1:]:
+        router.end_epoch_as(first)
 
 
 def _owners_of(owned: KeyTable, keys: UInt64Array) -> Int32Array:
