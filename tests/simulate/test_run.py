@@ -10,6 +10,7 @@ import pytest
 import evenflow as ef
 from evenflow.schemes.partitioning import Costs
 from evenflow.simulate import Aggregation, Capacities, Queueing, Rescale, Result, simulate
+from evenflow.simulate.run import _Run
 from evenflow.streams import Zipf
 from simulate.fakes import ListStream, Modulo
 from simulate.same import assert_same
@@ -297,3 +298,19 @@ def test_explicit_rescales_with_little_migration() -> None:
         assert result.rescales["keys_moved"][0] < 3 * result.rescales["keys_ideal"][0]
         assert result.row()["ratio_state"] < 0.8 * ring["ratio_state"]
         assert result.row()["balance"] < ring["balance"]
+
+
+def test_progress_is_told_after_every_chunk() -> None:
+    told: list[tuple[int, int]] = []
+    simulate("key", STREAM, 5, 1, chunk=12_000, progress=lambda done, of: told.append((done, of)))
+    assert told == [(12_000, 30_000), (24_000, 30_000), (30_000, 30_000)]
+
+
+def test_memory_is_keys_times_workers_bits() -> None:
+    held = []
+    for messages in (10_000, 300_000):
+        stream = Zipf(z=1.0, keys=5000, messages=messages)
+        run = _Run("shuffle", stream, 100, 5, 0, "shuffle", None, (), 100, None, None, None)
+        run.run(1 << 20, None)
+        held.append(run.pairs.state.bits.nbytes)
+    assert held[0] == held[1] <= 5000 * (100 + 64) / 8

@@ -50,7 +50,7 @@ class Latencies:
                 self._to_histogram()
                 used = 0
             if used + count > self.log.latency.size:
-                larger = _new_log(max(used + count, min(2 * self.log.latency.size, self.limit), 1 << 16))
+                larger = _new_log(max(used + count, 3 * self.log.latency.size // 2, 1 << 16))
                 larger.latency[:used] = self.log.latency[:used]
                 larger.worker[:used] = self.log.worker[:used]
                 larger.used[0] = used
@@ -74,10 +74,13 @@ class Latencies:
             counts = self.histogram
             return _of_histogram(counts.sum(axis=0)[None])[0], _columns([*_of_histogram(counts)])
         used = int(self.log.used[0])
-        latency = self.log.latency[:used]
-        order = np.lexsort((latency, self.log.worker[:used]))
-        ends = np.searchsorted(self.log.worker[:used][order], np.arange(1, self.workers))
-        return _of_sorted(np.sort(latency)), _columns([_of_sorted(p) for p in np.split(latency[order], ends)])
+        latency, worker = self.log.latency[:used], self.log.worker[:used]
+        if self.workers <= 1 << 16:
+            worker = worker.astype(np.uint16)  # numpy sorts these by digits
+        by_worker = latency[np.argsort(worker, kind="stable")]
+        ends = np.cumsum(np.bincount(worker, minlength=self.workers))[:-1]
+        parts = [_of_sorted(np.sort(part)) for part in np.split(by_worker, ends)]
+        return _of_sorted(np.sort(latency)), _columns(parts)
 
 
 def _new_log(size: int) -> LatencyLog:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ from evenflow.simulate.together import Together
 from evenflow.streams.base import CHUNK, Stream
 
 SEGMENT = 1 << 17  # messages routed at once; their arrays fit into a cache
+Progress = Callable[[int, int], None]
 Head = float | npt.NDArray[Any] | Sequence[int] | None
 
 
@@ -71,13 +72,14 @@ def simulate(
     aggregation: Aggregation | None = None,
     resources: str | Costs | None = None,
     chunk: int = CHUNK,
+    progress: Progress | None = None,
 ) -> Result:
     """Send ``stream`` through ``scheme`` and measure; the same arguments give the same result, bit by bit.
 
     ``head`` splits loads into head and tail: a share of the stream (the stream is read twice to know who is
     above it) or the head's key ids. ``resources``, for schemes with one owner per key, are the cost
     functions of state, computation and communication (`functions` 3), such as "LCL". ``chunk`` affects
-    speed alone.
+    speed alone. ``progress(messages, of)`` is called after every chunk.
 
     >>> result = simulate("shuffle", "zipf:z=1.4,keys=100,messages=1000,seed=1", workers=4, sources=1)
     >>> result.loads.tolist(), result.row()["imbalance"]
@@ -86,7 +88,7 @@ def simulate(
     run = _Run(
         scheme, stream, workers, sources, seed, feed, queueing, events, marks, head, aggregation, resources
     )
-    return run.run(chunk)
+    return run.run(chunk, progress)
 
 
 class _Run:
@@ -197,7 +199,7 @@ class _Run:
             queueing, self.workers, everyone * self.scale, self.sources, self.seed, has_slot(self.scheme)
         )
 
-    def run(self, chunk_size: int) -> Result:
+    def run(self, chunk_size: int, progress: Progress | None) -> Result:
         """Let the stream flow."""
         warm = False
         for chunk in self.stream.chunks(chunk_size):
@@ -211,6 +213,8 @@ class _Run:
             began = time.perf_counter()
             self._chunk(chunk.ids, times, hashes)
             self.seconds += time.perf_counter() - began
+            if progress is not None:
+                progress(self.message, self.found.messages)
         if self.message != self.found.messages:
             raise EvenflowError(
                 f"the stream {self.stream.name} has not {self.found.messages} messages as it said; "
@@ -419,6 +423,7 @@ class _Run:
     def _result(self) -> Result:
         if self.queues is not None:
             self.queues.settle(float("inf"))
+            self.quantiles = self.queues.latencies.quantiles()
         return Result(
             scheme=self.scheme.name,
             parameters=str(self.scheme),
@@ -463,11 +468,10 @@ class _Run:
         return numbers
 
     def _queue_numbers(self, queues: Queues) -> dict[str, float]:
-        overall, _ = queues.latencies.quantiles()
         state = queues.state
         numbers = {
             "latency_mean": float(state.measured_latency.sum() / state.measured.sum()),
-            **{f"latency_{name}": value for name, value in overall.items()},
+            **{f"latency_{name}": value for name, value in self.quantiles[0].items()},
             "throughput": self.message / queues.makespan,
             "makespan": queues.makespan,
             "utilisation": float(np.mean(queues.utilisation()[: self.workers])),
@@ -493,12 +497,11 @@ class _Run:
             state = self.queues.state
             with np.errstate(invalid="ignore"):
                 mean = state.measured_latency / state.measured
-            _, quantiles = self.queues.latencies.quantiles()
             columns |= {
                 "capacity": state.capacity / self.work,
                 "utilisation": self.queues.utilisation(),
                 "latency_mean": mean,
-                **{f"latency_{name}": values for name, values in quantiles.items()},
+                **{f"latency_{name}": values for name, values in self.quantiles[1].items()},
             }
         return columns
 
