@@ -233,3 +233,22 @@ def test_signals_come_with_the_acknowledgement_of_an_own_message() -> None:
     # the slot ends at message 10, at 1.0 s; messages finish at 1.0 (source 0, too early), 2.0 (source 1), 3.0
     assert first[1] == pytest.approx((10, 2.0))
     assert first[0] == pytest.approx((15, 3.0))
+
+
+def test_consistent_grouping_follows_the_capacities_where_key_and_shuffle_cannot() -> None:
+    stream = Zipf(z=1.0, keys=10_000, messages=400_000, seed=1)
+    queueing = Queueing(capacity="3x5,7x1", load=0.8)
+    events = [Capacities(200_000, "7x1,3x5")]  # the same sum, elsewhere
+    runs = {
+        name: simulate(name, stream, 10, 5, queueing=queueing, events=events)
+        for name in ("key", "shuffle", "consistent")
+    }
+    settled = runs["consistent"].over_time
+    for name in ("key", "shuffle"):
+        assert runs[name].row()["latency_mean"] > 20 * runs["consistent"].row()["latency_mean"]
+        for mark in (48, 99):
+            assert runs[name].over_time["queue_spread"][mark] > 20 * settled["queue_spread"][mark]
+            assert runs[name].over_time["utilisation_spread"][mark] > 2 * settled["utilisation_spread"][mark]
+    assert (
+        settled["queue_spread"][52:60].max() > settled["queue_spread"][48]
+    )  # the change is seen, and mended
