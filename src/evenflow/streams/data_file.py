@@ -37,6 +37,10 @@ class DataFile(ABC):
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield Arrow record batches (or tables) that have at least ``columns``, in the order of the file."""
 
+    def part(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield at most ``rows`` rows: the first, or spread over the file where its kind allows that."""
+        yield from first_rows(self.batches(columns), rows)
+
     def rows(self) -> int | None:
         """Return the number of rows, where the file says it."""
         return None
@@ -53,6 +57,15 @@ class DataFile(ABC):
         except (pa.ArrowException, OSError, EOFError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             raise EvenflowError(f"{self.path} cannot be read as {self.kind}: {reason}.") from error
+
+
+def first_rows(batches: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Yield the first ``rows`` rows of some batches, and read no further."""
+    for batch in batches:
+        if rows <= 0:
+            return
+        yield batch.slice(0, rows)
+        rows -= batch.num_rows
 
 
 def blocks_of(file: DataFile, ends: bytes) -> Iterator[tuple[bytes, int]]:

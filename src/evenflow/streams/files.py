@@ -84,12 +84,17 @@ class FileStream(Stream):
         batch = bisect_right(self._firsts, id) - 1
         return ", ".join(_text(column[id - self._firsts[batch]]) for column in self._values[batch])
 
-    def _pieces(self) -> Iterator[Chunk]:
+    def beginnings(self, rows: Sequence[int]) -> Iterator[Chunk]:
+        """Yield at most ``rows[i]`` rows of the i-th file: its first, or spread over it."""
+        return self._pieces(rows)
+
+    def _pieces(self, at_most: Sequence[int] | None = None) -> Iterator[Chunk]:
         clock = Clock(self.time) if self.time is not None else None
         rows = 0
-        for file in self.files:
+        for number, file in enumerate(self.files):
             rows_before = rows
-            for batch in file.batches(self._wanted):
+            wanted = self._wanted
+            for batch in file.batches(wanted) if at_most is None else file.part(wanted, at_most[number]):
                 if batch.num_rows:
                     ids = self._number([batch.column(name) for name in self.key], file, rows - rows_before)
                     yield Chunk(ids, clock.seconds(batch.column(self.time), rows) if clock else None)
@@ -97,7 +102,13 @@ class FileStream(Stream):
         self.late = clock.late if clock else 0
         if not rows:
             raise EvenflowError(f"{self.path} has no rows; a stream has at least one.")
-        if len(self._numbers) == 1 and not any(column[0].is_valid for column in self._values[0]):
+        if len(self._numbers) == 1:
+            self.refuse_null(0)
+
+    def refuse_null(self, id: int) -> None:
+        """Refuse the stream if ``id``, the only key that was found, is null."""
+        batch = bisect_right(self._firsts, id) - 1
+        if not any(column[id - self._firsts[batch]].is_valid for column in self._values[batch]):
             raise EvenflowError(
                 f"every key of {self.name} is null; choose another column of "
                 f"{', '.join(self.files[0].columns())}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pyarrow.types as kinds
 
-from evenflow.streams.data_file import DataFile
+from evenflow.streams.data_file import DataFile, first_rows
 
 ROWS = 1 << 19  # of a batch of Parquet
 BLOCK = 1 << 21  # bytes of CSV at a time, of which Arrow holds some forty
@@ -36,11 +37,26 @@ class Parquet(DataFile):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield parts of row groups."""
+        with self._columns(columns) as (file, options):
+            yield from file.iter_batches(ROWS, **options)
+
+    def part(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield the beginning of every row group."""
+        with self._columns(columns) as (file, options):
+            done, total = 0, file.metadata.num_rows
+            for group in range(file.num_row_groups):
+                upto = done + file.metadata.row_group(group).num_rows
+                share = rows * upto // total - rows * done // total if total else 0
+                yield from first_rows(file.iter_batches(ROWS, row_groups=[group], **options), share)
+                done = upto
+
+    @contextmanager
+    def _columns(self, columns: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
         with self.reading():
             with self._file() as file:
                 text = [name for name in columns if _is_text(file.schema_arrow.field(name).type)]
             with self._file(text) as file:
-                yield from file.iter_batches(ROWS, columns=list(dict.fromkeys(columns)), use_threads=False)
+                yield file, {"columns": list(dict.fromkeys(columns)), "use_threads": False}
 
     def _file(self, as_dictionaries: Sequence[str] = ()) -> Any:
         source = pa.OSFile(str(self.path))  # a path with a colon in it would be taken for an address

@@ -1,0 +1,157 @@
+"""A bounded part of a stream, in memory, to look at it more than once.
+
+What is kept is rows next to each other, not single rows: how keys come in bursts stays as it is. A
+generator gives 100 blocks spread over its length. Of many files each gives a part by its size; a Parquet
+file gives the beginning of every row group, any other its own beginning. One file that is no Parquet gives
+its first rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+from evenflow.streams.base import CHUNK, Chunk, Stream, whole
+from evenflow.streams.files import FileStream
+from evenflow.streams.generator import Generator
+
+BLOCKS = 100
+_PIECE = 1 << 18  # messages between two looks at how far reading is
+
+Watch = Callable[[int], None]
+
+
+class Sample(Stream):
+    """Messages in memory; ``total`` is the whole stream's number of them, None where nobody counted.
+
+    ``how`` says which messages were taken, or is empty if all were.
+
+    >>> from evenflow.streams import open_stream
+    >>> sample = take_sample(open_stream("zipf:keys=100,messages=1e6"), 1000)
+    >>> sample.messages, sample.how
+    (1000, '1,000 of 1,000,000 messages, in 100 blocks spread over the stream')
+    """
+
+    messages: int
+
+    def __init__(
+        self, stream: Stream, ids: Int32Array, times: Float64Array | None, total: int | None, how: str
+    ):
+        self.stream = stream
+        self.ids = ids
+        self.times = times
+        self.total = total
+        self.how = how
+        self.messages = ids.size
+
+    @property
+    def name(self) -> str:
+        """The spelling of the stream that this is a part of."""
+        return self.stream.name
+
+    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
+        """Yield the sample from its start in chunks of ``size`` messages; the last one may be shorter."""
+        size = whole("size", size, 1, None, "a chunk holds at least one message")
+        for start in range(0, self.messages, size):
+            times = None if self.times is None else self.times[start : start + size]
+            yield Chunk(self.ids[start : start + size], times)
+
+    @property
+    def hashes(self) -> UInt64Array:
+        """The 64 bits of every key, by id."""
+        return self.stream.hashes
+
+    def label(self, id: int) -> str:
+        """Return the key as text, for people."""
+        return self.stream.label(id)
+
+    def keys_upper_bound(self) -> int:
+        """Return how many ids there are."""
+        return int(self.hashes.size)
+
+
+def take_sample(stream: Stream, limit: int | None, watch: Watch | None = None) -> Sample:
+    """Read at most ``limit`` messages (None: all) into memory; ``watch(n)`` is told how many so far."""
+    if limit is not None:
+        limit = whole("limit", limit, 1, None, "a sample has at least one message")
+    sample = _taken(stream, limit, watch)
+    if isinstance(stream, FileStream) and sample.ids.min() == sample.ids.max():
+        stream.refuse_null(int(sample.ids[0]))
+    return sample
+
+
+def _taken(stream: Stream, limit: int | None, watch: Watch | None) -> Sample:
+    if limit is None or (stream.messages is not None and stream.messages <= limit):
+        return _whole(stream, watch)
+    if isinstance(stream, Generator):
+        return _blocks(stream, limit, watch)
+    if isinstance(stream, FileStream) and stream.messages is not None:
+        return _spread(stream, limit, watch)
+    ids, times = _read(_first(stream.chunks(_PIECE), limit + 1), watch)
+    if ids.size <= limit:
+        return Sample(stream, ids, times, ids.size, "")
+    if isinstance(stream, FileStream) and len(stream.files) > 1:
+        return _spread(stream, limit, watch)
+    how = f"the first {limit:,} messages; how many there are was not counted"
+    return Sample(stream, ids[:limit], None if times is None else times[:limit], None, how)
+
+
+def _whole(stream: Stream, watch: Watch | None) -> Sample:
+    ids, times = _read(stream.chunks(_PIECE), watch)
+    return Sample(stream, ids, times, ids.size, "")
+
+
+def _blocks(stream: Generator, limit: int, watch: Watch | None) -> Sample:
+    blocks = min(BLOCKS, limit)
+    bounds = [limit * block // blocks for block in range(blocks + 1)]
+    starts = [(stream.messages - limit) * block // max(1, blocks - 1) for block in range(blocks)]
+    parts = (
+        stream.generate(start + low, start + high)
+        for start, low, high in zip(starts, bounds, bounds[1:], strict=False)
+    )
+    ids, times = _read(parts, watch)
+    how = f"{limit:,} of {stream.messages:,} messages, in {blocks} blocks spread over the stream"
+    return Sample(stream, ids, times, stream.messages, how)
+
+
+def _spread(stream: FileStream, limit: int, watch: Watch | None) -> Sample:
+    sizes = [
+        file.rows() if stream.messages is not None else file.path.stat().st_size for file in stream.files
+    ]
+    ends = np.cumsum([size or 0 for size in sizes], dtype=np.float64)
+    shares = np.diff(np.floor(ends / ends[-1] * limit), prepend=0.0).astype(np.int64).tolist()
+    ids, times = _read(stream.beginnings(shares), watch)
+    files = f"{len(sizes):,} files" if len(sizes) > 1 else "the file"
+    where = (
+        f"the beginning of every row group of {files}"
+        if stream.messages is not None
+        else f"the beginning of each of {files}"
+    )
+    total = stream.messages
+    of = f" of {total:,}" if total is not None else ""
+    rest = "" if total is not None else "; how many there are was not counted"
+    return Sample(stream, ids, times, total, f"{ids.size:,}{of} messages, {where}{rest}")
+
+
+def _first(chunks: Iterator[Chunk], limit: int) -> Iterator[Chunk]:
+    for chunk in chunks:
+        yield Chunk(chunk.ids[:limit], None if chunk.times is None else chunk.times[:limit])
+        limit -= chunk.ids.size
+        if limit <= 0:
+            return
+
+
+def _read(chunks: Iterator[Chunk], watch: Watch | None) -> tuple[Int32Array, Float64Array | None]:
+    ids: list[Int32Array] = []
+    times: list[Float64Array] = []
+    read = 0
+    for chunk in chunks:
+        ids.append(chunk.ids)
+        if chunk.times is not None:
+            times.append(chunk.times)
+        read += chunk.ids.size
+        if watch is not None:
+            watch(read)
+    return np.concatenate(ids), np.concatenate(times) if times else None
