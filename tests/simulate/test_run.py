@@ -9,8 +9,9 @@ import pytest
 
 import evenflow as ef
 from evenflow.schemes.partitioning import Costs
-from evenflow.simulate import Aggregation, Capacities, Queueing, Rescale, Result, simulate
-from evenflow.simulate.run import _Run
+from evenflow.simulate import Aggregation, Capacities, Configuration, Queueing, Rescale, Result, simulate
+from evenflow.simulate.run import Simulation
+from evenflow.simulate.setting import Setting
 from evenflow.streams import Zipf
 from simulate.fakes import ListStream, Modulo
 from simulate.same import assert_same
@@ -310,7 +311,7 @@ def test_memory_is_keys_times_workers_bits() -> None:
     held = []
     for messages in (10_000, 300_000):
         stream = Zipf(z=1.0, keys=5000, messages=messages)
-        run = _Run("shuffle", stream, 100, 5, 0, "shuffle", None, (), 100, None, None, None)
-        run.run(1 << 20, None)
-        held.append(run.pairs.state.bits.nbytes)
+        run = Simulation(Setting(Configuration("shuffle", stream)))
+        run.run()
+        held.append(run.observer.pairs.state.bits.nbytes)
     assert held[0] == held[1] <= 5000 * (100 + 64) / 8

@@ -2,10 +2,11 @@
 
 from evenflow.simulate.events import Aggregation, Capacities, Rescale
 from evenflow.simulate.feeds import Feed
-from evenflow.simulate.many import Configuration, Interrupted, simulate_many
+from evenflow.simulate.many import Interrupted, simulate_many
 from evenflow.simulate.queueing import Queueing, parse_capacities
 from evenflow.simulate.result import Result, results_table, write_table
 from evenflow.simulate.run import simulate
+from evenflow.simulate.setting import Configuration
 
 __all__ = [
     "Aggregation",

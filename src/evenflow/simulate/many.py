@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from typing import Any
 
 from evenflow.errors import EvenflowError
-from evenflow.schemes import Scheme
-from evenflow.schemes.partitioning import Costs
-from evenflow.simulate.events import Aggregation, Event
-from evenflow.simulate.feeds import Feed
-from evenflow.simulate.queueing import Queueing
 from evenflow.simulate.result import Result
-from evenflow.simulate.run import Head, simulate
-from evenflow.streams.base import Stream
+from evenflow.simulate.run import Simulation
+from evenflow.simulate.setting import Configuration, Setting
 
 Progress = Callable[[int, int, Result], None]
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """The arguments of one ``simulate``."""
-
-    scheme: Scheme | str
-    stream: Stream | str
-    workers: int = 100
-    sources: int = 5
-    seed: int = 0
-    feed: str | Feed = "shuffle"
-    queueing: Queueing | None = None
-    events: Sequence[Event] = ()
-    marks: int = 100
-    head: Head = None
-    aggregation: Aggregation | None = None
-    resources: str | Costs | None = None
-
-    def run(self) -> Result:
-        """Simulate this."""
-        arguments: dict[str, Any] = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(self)
-        }
-        return simulate(**arguments)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -72,7 +39,7 @@ def simulate_many(
     try:
         if jobs == 1 or len(configurations) < 2:
             for place, configuration in enumerate(configurations):
-                results[place] = result = configuration.run()
+                results[place] = result = _run(configuration)
                 if progress is not None:
                     progress(place + 1, len(results), result)
         else:
@@ -80,6 +47,10 @@ def simulate_many(
     except KeyboardInterrupt:
         raise Interrupted(results) from None
     return [result for result in results if result is not None]
+
+
+def _run(configuration: Configuration) -> Result:
+    return Simulation(Setting(configuration)).run()
 
 
 def _run_in_processes(
@@ -92,8 +63,7 @@ def _run_in_processes(
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     try:
         places: dict[Future[Result], int] = {
-            pool.submit(Configuration.run, configuration): place
-            for place, configuration in enumerate(configurations)
+            pool.submit(_run, configuration): place for place, configuration in enumerate(configurations)
         }
         for done, future in enumerate(as_completed(places), 1):
             results[places[future]] = result = future.result()
