@@ -232,7 +232,7 @@ def migrates(p: Problem, i: int, d1: int, j: int, d2: int | None) -> float:
 
 
 def solve(algorithm: str, problem: Problem) -> list[int]:
-    if problem.n == 1:
+    if problem.n == 1 or not problem.f:
         return [0] * len(problem.f)
     return {"scan": scan, "redist": redist, "readj": readj}[algorithm](problem)
 

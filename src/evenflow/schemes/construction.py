@@ -82,9 +82,10 @@ def place(
         for function, alpha in zip(costs.resources, costs.alphas, strict=True)
         if function != "C"
     ]
+    shape = len(active), frequencies.size
     build = Build(
         frequencies=frequencies,
-        costs=np.array([resource(function, frequencies) for function, _ in active]).reshape(len(active), -1),
+        costs=np.array([resource(function, frequencies) for function, _ in active]).reshape(shape),
         state=resource(costs.resources[0], frequencies),
         old=old.astype(np.int32),
         theta=np.array([tolerance(alpha, workers) for _, alpha in active]),
