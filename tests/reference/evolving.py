@@ -148,7 +148,7 @@ class FishReference(Reference):
         if report.seconds_per_message is not None:
             self.P = [self.sources * float(seconds) for seconds in report.seconds_per_message]
         if report.backlog is not None:
-            self.C = [float(backlog) / self.sources for backlog in report.backlog]
+            self.C = [round(float(b) / self.sources * 2**20) / 2**20 for b in report.backlog]
             self.N, self.served = [0.0] * self.n, [0.0] * self.n
             self.looked = max(self.latest, report.time)
 

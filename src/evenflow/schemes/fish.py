@@ -19,7 +19,8 @@ Left open by the paper, and chosen here:
   look, over P_w. Messages are served whole, a part is kept for the next look: workers of equal speed that
   were sent equally much then tie, and rounding decides nothing.
 * With s sources each owns 1/s of a worker: P_w is s times what workers report, C_w a 1/s of the backlog that
-  they report. A report of the backlog replaces C_w and N_w; it holds from its time or the last message on.
+  they report. A report of the backlog replaces C_w and N_w; it holds from its time or the last message on,
+  and is kept to a millionth (2^-20) of a message.
 * Until workers report, P_w is ``seconds_per_message``, by default workers / rate: they just keep up. A worker
   who joins has no backlog, and the mean P_w of the others.
 * ``capacity`` (K_max) is by default max(1000, 10 n), and 2/theta where that is more: with fewer than 1/theta
@@ -69,6 +70,7 @@ from evenflow.sketches.epochs import (
 CHOICES = ("chk", "d-choices", "w-choices")
 ASSIGNMENTS = ("backlog", "counts")
 LOOK, LATEST = 0, 1  # in FishState.clock
+GRAINS = 2.0**20  # of a message: a reported backlog is kept in these, so that sums with it are exact
 
 
 @register
@@ -109,19 +111,19 @@ class Fish(Scheme):
 
     def __post_init__(self) -> None:
         check("decay", self.decay, 0 <= self.decay <= 1, "counters are multiplied by 0 (forget) to 1 (keep)")
-        check("epoch", self.epoch, self.epoch >= 1, "an epoch has at least 1 message")
+        _check_whole("epoch", self.epoch, 1, "an epoch has a whole number of messages, at least 1")
         if self.capacity is not None:
-            check("capacity", self.capacity, self.capacity >= 1, "the sketch needs at least 1 counter")
+            _check_whole("capacity", self.capacity, 1, "a sketch has a whole number of counters, at least 1")
         if self.theta is not None:
             check("theta", self.theta, 0 < self.theta <= 1, "a hot key's share is above 0 and at most 1")
         if self.least_choices is not None:
-            check("least_choices", self.least_choices, self.least_choices >= 2, "a hot key has at least 2")
+            _check_whole("least_choices", self.least_choices, 2, "a hot key has at least 2 candidates")
         check("interval", self.interval, self.interval > 0, "the backlog is worked out every so many seconds")
         if self.seconds_per_message is not None:
             rule = "a message takes some time; leave it out to assume that workers just keep up"
             check("seconds_per_message", self.seconds_per_message, 0 < self.seconds_per_message < 1e9, rule)
         check("rate", self.rate, self.rate > 0, "the logical clock needs messages per second above 0")
-        check("replicas", self.replicas, self.replicas >= 1, "a worker needs at least one point on the ring")
+        _check_whole("replicas", self.replicas, 1, "a worker needs at least one point on the ring")
         check(
             "epsilon", self.epsilon, 0 < self.epsilon < 1, "the imbalance to allow is a share, such as 1e-4"
         )
@@ -146,6 +148,10 @@ class Fish(Scheme):
             return self.capacity
         needed = 0 if self.theta is None else math.ceil(2 / self.theta)
         return max(1000, 10 * workers, needed)
+
+
+def _check_whole(name: str, value: int, lowest: int, rule: str) -> None:
+    check(name, value, isinstance(value, int) and value >= lowest, rule)
 
 
 class FishState(NamedTuple):
@@ -240,7 +246,7 @@ class FishRouter(Router):
         if seconds is not None:
             state.cost[:] = sources * seconds
         if backlog is not None:
-            state.queued[:] = backlog / sources
+            state.queued[:] = np.rint(backlog / sources * GRAINS) / GRAINS
             state.spare[:] = 0.0
             state.clock[LOOK] = max(state.clock[LATEST], report.time)
         state.waits[:] = state.queued * state.cost

@@ -2,7 +2,7 @@
 
 Candidates of a key: the first d distinct of ``ring(hash(key, i))``, i = 0, 1, ..., or of ``hash(key, i)``
 onto 0 .. n - 1 where there is no ring. They are nested (a larger d only adds some) and, on the ring,
-monotone: when workers come or go, only candidates that were or become theirs change. With d = n > 2 every
+monotone: when workers come or go, a list changes only if it had or gets one of them. With d = n > 2 every
 worker is a candidate, in the order offset, offset + 1, ... (mod n). Ties go to the first candidate.
 
 No decision depends on what is in the cache: it may be emptied at any time. Every entry of the owner's sketch
