@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -79,6 +80,27 @@ def simulator(as_json: Json = False, quick: Quick = False) -> None:
     _run("simulator", as_json, quick=quick)
 
 
+@bench.command()
+def fill(
+    as_json: Json = False,
+    quick: Quick = False,
+    data: Annotated[
+        str | None, typer.Option(help="Folder of real streams (Parquet, column key).", envvar="EVENFLOW_DATA")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write tables and figure into this Markdown page.")
+    ] = None,
+) -> None:
+    """Fill against every other scheme: balance, memory, capacities, elasticity, speed, each rule's worth.
+
+    Example: `evenflow bench fill --data streams/ --page docs/fill.md`
+    """
+    rows = _measure("fill", quick=quick, data=data)
+    if page is not None:
+        _module("fill").write_page(rows, page)
+    _show("fill", rows, as_json)
+
+
 @bench.command("all")
 def everything(as_json: Json = False, quick: Quick = False) -> None:
     """All of these, each shown when it is done; JSON is one object with a list for each.
@@ -109,7 +131,10 @@ def _measure(name: str, **options: Any) -> list[dict[str, Any]]:
 
 
 def _run(name: str, as_json: bool, **options: Any) -> None:
-    rows = _measure(name, **options)
+    _show(name, _measure(name, **options), as_json)
+
+
+def _show(name: str, rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
