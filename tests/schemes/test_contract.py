@@ -89,6 +89,15 @@ def test_conserves_and_stays_in_range(case: Case, keys: UInt64Array, workers: in
     assert np.bincount(destinations, minlength=workers).tolist() == router.loads.tolist()
 
 
+@pytest.mark.parametrize("name", [name for name, kind in ef.schemes().items() if kind.needs_time])
+def test_a_long_call_has_one_logical_clock(name: str) -> None:
+    keys = stream(1, 200_000, 300, 1.2)
+    times = np.arange(keys.size) * (3 / 1e4)  # three sources share the default rate
+    given, own = (ef.scheme(name).router(9, source=1, sources=3) for _ in range(2))
+    assert own.route(keys).tolist() == given.route(keys, times).tolist()
+    assert own.routed == given.routed == keys.size
+
+
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_holds_no_more_for_more_keys(case: Case) -> None:
     sizes = []
@@ -143,8 +152,8 @@ def test_two_processes_agree() -> None:
         (lambda: ef.scheme("key").router(0), "workers is 0; a router needs at least one worker"),
         (lambda: ef.scheme("key").router(-3), "workers is -3"),
         (lambda: ef.scheme("key").router(True), "workers is True"),
-        (lambda: ef.scheme("key").router(2.5), "workers is 2.5"),
-        (lambda: ef.scheme("key").router(3, seed="x"), "seed is 'x'; a seed is an integer"),
+        (lambda: ef.scheme("key").router(2.5), "workers is 2.5"),  # type: ignore[arg-type]
+        (lambda: ef.scheme("key").router(3, seed="x"), "seed is 'x'; a seed is an integer"),  # type: ignore[arg-type]
         (lambda: ef.scheme("key").router(3, source=3, sources=3), "source is 3 of 3"),
         (lambda: ef.scheme("d-choice"), "there is no scheme 'd-choice'; did you mean 'd-choices'"),
         (lambda: ef.scheme("partial-key", distnct=True), "no parameter 'distnct'; did you mean 'distinct'"),
@@ -152,7 +161,7 @@ def test_two_processes_agree() -> None:
         (lambda: ef.scheme("key").router(3).route(np.zeros((2, 2), np.uint64)), "keys have 2 dimensions"),
         (lambda: ef.scheme("key").router(3).route([object()]), "object"),
         (lambda: ef.Router.from_bytes(b"nothing"), "are not a saved router"),
-        (lambda: ef.Router.from_bytes("text"), "is bytes, not str"),
+        (lambda: ef.Router.from_bytes("text"), "is bytes, not str"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_gets_a_sentence(call: Any, sentence: str) -> None:
