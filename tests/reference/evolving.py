@@ -96,7 +96,8 @@ class FishReference(Reference):
         if self.theta * self.sketch.messages >= 1 and not self.scheme.least_choices:
             head, total = self.hot(), self.sketch.total
             if self.scheme.choices == "d-choices":
-                self.least = choices_needed(sorted(head, reverse=True), total, self.n, self.scheme.epsilon)
+                needed = choices_needed(sorted(head, reverse=True), total, self.n, self.scheme.epsilon)
+                self.least = max(2, needed)
             else:
                 share = sum(head) / total
                 self.least = max(2, math.ceil(self.n * share / len(head))) if head else 2
@@ -160,7 +161,6 @@ class FishReference(Reference):
         self.P = (self.P + [mean] * workers)[:workers]
         self.served = (self.served + [0.0] * workers)[:workers]
         self.n = workers
-        self.least = min(workers, self.least)
         self.offset = self.source * workers // self.sources
         self.ring = PlainRing(range(workers), self.salt, self.scheme.replicas)
 

@@ -160,7 +160,7 @@ class FishState(NamedTuple):
     loads: Int64Array
     sketch: EpochCounters
     widths: Int32Array  # of each counter: M_k, the most candidates that its key has had
-    least: Int64Array  # [d_min, or d under "d-choices"]
+    least: Int64Array  # [d_min, or d under "d-choices"], at least 2 even with one worker
     queued: Float64Array  # C_w + N_w, or all that was sent under "counts"
     cost: Float64Array  # s P_w, or 1
     waits: Float64Array  # queued times cost
@@ -199,7 +199,7 @@ class FishRouter(Router):
             loads=np.zeros(n, np.int64),
             sketch=new_epoch_counters(capacity),
             widths=np.zeros(capacity, np.int32),
-            least=np.array([min(n, scheme.least_choices or 2)], np.int64),
+            least=np.array([scheme.least_choices or 2], np.int64),
             queued=np.zeros(n),
             cost=np.full(n, place.sources * seconds if self._infers else 1.0),
             waits=np.zeros(n),
@@ -226,7 +226,7 @@ class FishRouter(Router):
             interval=float(scheme.interval) if self._infers else math.inf,
             chk=scheme.choices == "chk",
             wide=scheme.choices == "w-choices",
-            least_choices=min(place.workers, scheme.least_choices or 0),
+            least_choices=scheme.least_choices or 0,
             epsilon=float(scheme.epsilon),
             ringed=ringed,
             offset=place.offset,
@@ -271,7 +271,6 @@ class FishRouter(Router):
             waits=_resized(state.waits, n, 0),
             spare=_resized(state.spare, n, 0),
         )
-        state.least[0] = min(n, state.least[0])
         self._settle()
 
     @property
@@ -340,7 +339,7 @@ def _choices(state: FishState, homes: Homes, entry: np.uint64, setting: Setting)
     hot = count > setting.theta * state.sketch.sums[TOTAL]
     if not hot or setting.theta * state.sketch.ends[MESSAGES] < 1.0:
         return min(n, 2)
-    least = state.least[0]
+    least = min(n, state.least[0])
     if setting.wide:
         return n
     if not setting.chk:
@@ -399,11 +398,11 @@ def _measure_head(state: FishState, setting: Setting, scratch: Float64Array) -> 
         for h in range(size):
             messages += scratch[h]
             scratch[h] = messages / total
-        state.least[0] = solve_choices(scratch, size, n, setting.epsilon, True)
+        state.least[0] = max(2, solve_choices(scratch, size, n, setting.epsilon, True))
     elif size > 0:
-        state.least[0] = min(n, max(2, math.ceil(n * (messages / total) / size)))
+        state.least[0] = max(2, math.ceil(n * (messages / total) / size))
     else:
-        state.least[0] = min(n, 2)
+        state.least[0] = 2
 
 
 @inlined
