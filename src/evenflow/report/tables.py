@@ -39,7 +39,7 @@ class Table:
         """Return the table as Markdown with its columns in line."""
         texts = [[format_cell(cell).replace("|", "\\|") for cell in row] for row in self.rows]
         widths = [max(map(len, column)) for column in zip(self.columns, *texts, strict=True)]
-        right = self._right_aligned()
+        right = self.right_aligned()
         lines = [_line(self.columns, widths, right)]
         rules = [
             "-" * (width + 1) + ":" if is_right else ":" + "-" * (width + 1)
@@ -57,13 +57,13 @@ class Table:
 
         table = rich.table.Table(title=self.title, title_justify="left", caption=self.note or None)
         table.caption_justify = "left"
-        for name, is_right in zip(self.columns, self._right_aligned(), strict=True):
+        for name, is_right in zip(self.columns, self.right_aligned(), strict=True):
             table.add_column(name, justify="right" if is_right else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*(Text(format_cell(cell), _style(cell)) for cell in row))
         return table
 
-    def _right_aligned(self) -> list[bool]:
+    def right_aligned(self) -> list[bool]:
         """Numbers stand to the right: say for each column whether it has nothing else."""
         cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
         return [
@@ -108,7 +108,8 @@ def _three_digits(value: float) -> str:
         return f"{value:g}"
     if not 1e-4 <= abs(value) < 1e9:
         return f"{value:.2e}"
-    decimals = 2 - math.floor(math.log10(abs(value)))
+    rounded = float(f"{value:.3g}")  # 0.009999 is 0.0100 and not 0.01000
+    decimals = 2 - math.floor(math.log10(abs(rounded)))
     return f"{value:,.{max(0, decimals)}f}"
 
 
