@@ -64,9 +64,11 @@ class DynamicKey(Scheme):
 
     def __post_init__(self) -> None:
         rule = "the old space is a tenth of it, so expect from 10 to a million"
-        check("expected_keys", self.expected_keys, 10 <= self.expected_keys <= 10**6, rule)
+        good = isinstance(self.expected_keys, int) and 10 <= self.expected_keys <= 10**6
+        check("expected_keys", self.expected_keys, good, rule)
         if self.baby_limit is not None:
-            check("baby_limit", self.baby_limit, self.baby_limit >= 1, "keys are born into the baby space")
+            good = isinstance(self.baby_limit, int) and self.baby_limit >= 1
+            check("baby_limit", self.baby_limit, good, "keys are born into the baby space, so it holds some")
         check("teenage_cycle", self.teenage_cycle, self.teenage_cycle > 0, "a cycle takes some seconds")
         check("old_cycle", self.old_cycle, self.old_cycle > 0, "a cycle takes some seconds")
         check("warm_up", self.warm_up, self.warm_up >= 0, "no key is widened in the first so many seconds")
