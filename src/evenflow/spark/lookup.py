@@ -1,0 +1,162 @@
+"""A plan as tables that a plain Column expression can read, in a handful of steps per row.
+
+**Is the key hot?** A perfect hash (hash and displace): ``slot = ((h >>> 20) + shift[h & mask]) & mask``, with
+the shifts chosen so that every hot key has a slot of its own; the key is hot if its slot holds its hash.
+
+**Which of its homes?** Alias method (Walker): a key with m homes has m equal cells, each shared by at most
+two of its homes; a number u in [0, 1) picks the cell ``floor(u m)``, and the rest of u m, below the cell's
+cut or not, one of the two. So homes have exactly the parts that the plan gives them.
+
+**Which bucket?** ``(h >>> 32) * B >> 32``; where the plan left the buckets in order, the home is arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
+from evenflow.plan import Plan, bucket_of
+from evenflow.spark.columns import helper
+
+_UPPER = 20  # bits that the first table does not look at
+
+
+class Cells(NamedTuple):
+    """Homes of keys by the alias method; key i has the cells ``starts[i]`` to ``starts[i + 1]``."""
+
+    starts: Int64Array
+    below: Int32Array  # the home below the cut
+    cut: Float64Array
+    above: Int32Array
+
+
+class Slots(NamedTuple):
+    """Hot keys in a perfect hash; a free slot points to key -1."""
+
+    shift: Int32Array
+    key: Int32Array  # of each slot: the number of the hot key
+
+
+def alias_cells(plan: Plan) -> Cells:
+    """Return the cells of every hot key's homes."""
+    below, above = plan.homes.copy(), plan.homes.copy()
+    cut = np.ones(plan.homes.size)
+    for key in np.flatnonzero(np.diff(plan.starts) > 1):
+        part = slice(plan.starts[key], plan.starts[key + 1])
+        _alias(plan.parts[part], plan.homes[part], cut[part], above[part])
+    return Cells(plan.starts, below, cut, above)
+
+
+def _alias(parts: Float64Array, homes: Int32Array, cut: Float64Array, above: Int32Array) -> None:
+    """Fill ``cut`` and ``above``: cells with less than they hold take the rest from one with more."""
+    full = parts / parts.sum() * parts.size
+    small, large = list(np.flatnonzero(full < 1)), list(np.flatnonzero(full >= 1))
+    while small and large:
+        poor, rich = small.pop(), large[-1]
+        cut[poor], above[poor] = full[poor], homes[rich]
+        full[rich] -= 1 - full[poor]
+        if full[rich] < 1:
+            small.append(large.pop())
+
+
+def perfect_slots(keys: UInt64Array) -> Slots:
+    """Return a perfect hash of ``keys``; the tables have two to four times as many places as keys."""
+    size = 4 << max(1, int(keys.size)).bit_length() - 1
+    while True:
+        slots = _displace(keys, size)
+        if slots is not None:
+            return slots
+        size *= 2
+
+
+def _displace(keys: UInt64Array, size: int) -> Slots | None:
+    mask = np.uint64(size - 1)
+    group = (keys & mask).astype(np.int64)
+    place = ((keys >> np.uint64(_UPPER)) & mask).astype(np.int64)
+    shift, key = np.zeros(size, np.int32), np.full(size, -1, np.int32)
+    order = np.argsort(group, kind="stable")
+    bounds = np.flatnonzero(np.diff(group[order], prepend=-1))
+    members = np.split(order, bounds[1:]) if keys.size else []
+    for together in sorted(members, key=len, reverse=True):  # large groups while there is room
+        for moved in range(size):
+            slots = (place[together] + moved) & (size - 1)
+            if (key[slots] < 0).all() and np.unique(slots).size == slots.size:
+                key[slots] = together
+                shift[group[together[0]]] = moved
+                break
+        else:
+            return None
+    return Slots(shift, key)
+
+
+def route(plan: Plan, hashes: UInt64Array, draws: Float64Array) -> Int32Array:
+    """Return the worker of every row as ``with_worker`` does."""
+    workers = plan.buckets[bucket_of(hashes, plan.buckets.size)]
+    if not plan.keys.size:
+        return workers
+    slots, cells = perfect_slots(plan.keys), alias_cells(plan)
+    mask = np.uint64(slots.key.size - 1)
+    upper = (hashes >> np.uint64(_UPPER)).astype(np.int64)
+    key = slots.key[(upper + slots.shift[(hashes & mask).astype(np.int64)]) & int(mask)]
+    hot = np.flatnonzero((key >= 0) & (plan.keys[key] == hashes))
+    wide = draws[hot] * np.diff(cells.starts)[key[hot]]
+    cell = cells.starts[key[hot]] + np.floor(wide).astype(np.int64)
+    workers[hot] = np.where(wide - np.floor(wide) < cells.cut[cell], cells.below[cell], cells.above[cell])
+    return workers
+
+
+def with_worker(df: DataFrame, plan: Plan, hashed: Column, draw: Column | None, worker: str) -> DataFrame:
+    """Return ``df`` with every row's worker, an INT that is never null, from a hash and a draw in [0, 1).
+
+    Hash and draw are columns first: Spark would draw again wherever the expression stands a second time.
+    """
+    if not plan.keys.size:
+        return df.select("*", bucket_home(plan, hashed).alias(worker))
+    hash_name, draw_name = helper(df, "hash"), helper(df, "draw")
+    drawn = [] if draw is None or plan.splits == 0 else [draw.alias(draw_name)]
+    with_both = df.select("*", hashed.alias(hash_name), *drawn)
+    chosen = worker_column(plan, F.col(hash_name), F.col(draw_name) if drawn else None)
+    return with_both.select("*", chosen.alias(worker)).drop(hash_name, draw_name)
+
+
+def worker_column(plan: Plan, hashed: Column, draw: Column | None) -> Column:
+    """Return the worker of a row; ``hashed`` and ``draw`` are columns of the frame."""
+    slots, cells = perfect_slots(plan.keys), alias_cells(plan)
+    size = slots.key.size
+    shift = F.get(_table(slots.shift, "int"), hashed.bitwiseAND(F.lit(size - 1)).cast("int"))
+    slot = (F.shiftrightunsigned(hashed, _UPPER) + shift).bitwiseAND(F.lit(size - 1)).cast("int")
+    held = np.append(plan.keys.view(np.int64), 0)[slots.key]  # a free slot is told by its start below
+    starts = np.append(cells.starts[:-1], -1)[slots.key]
+    start = F.get(_table(starts, "int"), slot)
+    is_hot = (F.get(_table(held, "bigint"), slot) == hashed) & (start >= 0)
+    cell = start
+    home = F.get(_table(cells.below, "int"), cell)
+    if draw is not None:
+        wide = draw * F.get(_table(np.append(np.diff(cells.starts), 0)[slots.key], "int"), slot)
+        cell = (start + F.floor(wide)).cast("int")
+        home = F.when(
+            wide - F.floor(wide) < F.get(_table(cells.cut, "double"), cell),
+            F.get(_table(cells.below, "int"), cell),
+        ).otherwise(F.get(_table(cells.above, "int"), cell))
+    return F.when(is_hot, home).otherwise(bucket_home(plan, hashed))
+
+
+def bucket_home(plan: Plan, hashed: Column) -> Column:
+    """Return the home of the bucket that a hash falls into."""
+    size, workers = plan.buckets.size, plan.workers
+    if size % workers == 0 and (plan.buckets == np.arange(size) // (size // workers)).all():
+        return _scaled(hashed, workers)
+    return F.get(_table(plan.buckets, "int"), _scaled(hashed, size))
+
+
+def _scaled(hashed: Column, size: int) -> Column:
+    return F.shiftright(F.shiftrightunsigned(hashed, 32) * F.lit(size), 32).cast("int")
+
+
+def _table(values: Int32Array | Int64Array | Float64Array, kind: str) -> Column:
+    """Return an array literal: as one text, since thousands of literals would be thousands of messages."""
+    return F.split(F.lit(",".join(map(str, values.tolist()))), ",").cast(f"array<{kind}>")

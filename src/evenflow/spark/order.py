@@ -1,0 +1,48 @@
+"""Is the order of a frame's rows fixed? Then a row's position may decide where it goes, and a retry agrees.
+
+A plain scan of files, of a local table or of a stream's offsets gives the same rows in the same order again;
+what shuffles, joins or aggregates does not. Unknown operators count as unordered.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+_ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== ", re.DOTALL)
+_OPERATOR = re.compile(r"^[\s:+\-~*]*('?\w+)")
+_KEEPS_ORDER = frozenset(
+    (
+        *("Project", "Filter", "SubqueryAlias", "View", "Union", "Generate", "ResolvedHint"),
+        *("EventTimeWatermark", "CollectMetrics"),
+        # leaves
+        *("Relation", "RelationV2", "LocalRelation", "Range", "OneRowRelation"),
+        *("StreamingRelation", "StreamingRelationV2"),
+    )
+)
+
+
+def has_fixed_order(df: DataFrame) -> bool:
+    """Return whether ``df`` reads its rows in one order, always; in doubt, False."""
+    try:
+        text = df.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=df).collect()[0][0]
+    except PySparkException:
+        return False
+    return operators_keep_order(text)
+
+
+def operators_keep_order(explained: str) -> bool:
+    """Return whether every operator of an explained plan keeps the order of its scan.
+
+    >>> text = "== Analyzed Logical Plan ==\\nk: int\\n{} [k#1]\\n+- Range (0, 9)\\n\\n== "
+    >>> operators_keep_order(text.format("Project")), operators_keep_order(text.format("Aggregate"))
+    (True, False)
+    """
+    found = _ANALYZED.search(explained)
+    if found is None:
+        return False
+    lines = found.group(1).splitlines()[1:]  # the first names the columns
+    named = [_OPERATOR.match(line) for line in lines if line.strip()]
+    return bool(named) and all(name is not None and name.group(1) in _KEEPS_ORDER for name in named)

@@ -1,0 +1,107 @@
+"""Planned routing: count the keys, make a plan, read it as a plain Column expression.
+
+Counting is Spark's own: ``approx_top_k`` (DataSketches) over the key's hash finds the keys that stand out
+and, over the buckets, which are few enough to be counted exactly, what the tail weighs. Both in one pass, over
+a sample when the rows are many: with about 32,768 rows per worker every worker's share is off by half a
+percent.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, UInt64Array
+from evenflow.planning import Counted
+
+log = logging.getLogger("evenflow.spark")
+
+ENOUGH_PER_WORKER = 32_768  # sampled rows
+FIRST_LOOK = 0.02  # of the rows, to learn how many there are
+WORTH_NAMING = 64  # a key is named if it brings at least this part of a worker's share
+_MOST_TRACKED = 1_000_000  # Spark's limits of approx_top_k
+_MOST_LISTED = 100_000
+
+
+def count_keys(
+    df: DataFrame, hashed: Column, *, workers: int, buckets: int, sample: float | None, seed: int
+) -> tuple[Counted, float]:
+    """Count the keys of ``df``; return the counts, scaled to all rows, and the part of the rows looked at.
+
+    ``sample`` is the part to look at; None: a first look says how many rows there are, and if it did not see
+    enough of them, a second one does.
+    """
+    enough = ENOUGH_PER_WORKER * workers
+    if sample is None:
+        first = _count(df.sample(FIRST_LOOK, seed), hashed, workers, buckets)
+        if first.total >= enough:
+            return _scaled(first, FIRST_LOOK), FIRST_LOOK
+        sample = min(1.0, enough / max(1.0, first.total / FIRST_LOOK))
+        if sample > 0.5:  # hardly cheaper than all, and all is exact
+            sample = 1.0
+    if not 0 < sample <= 1:
+        raise EvenflowError(f"sample is {sample!r}; it is a part of the rows, above 0 and at most 1.")
+    looked = df if sample == 1 else df.sample(sample, seed + 1)
+    return _scaled(_count(looked, hashed, workers, buckets), sample), sample
+
+
+def top_keys(hashed: str, workers: int) -> Column:
+    """Return the aggregate that lists the keys that stand out, hottest first, as (item, count)."""
+    listed = min(_MOST_LISTED, max(1000, WORTH_NAMING * workers))
+    tracked = min(_MOST_TRACKED, max(16_384, 4 * listed))
+    return F.expr(f"approx_top_k({hashed}, {listed}, {tracked})")
+
+
+def _count(df: DataFrame, hashed: Column, workers: int, buckets: int) -> Counted:
+    rows = df.select(hashed.alias("h"))
+    bucket = f"cast(shiftright(shiftrightunsigned(h, 32) * {buckets}, 32) as int)"
+    tracked = min(_MOST_TRACKED, 4 * max(1024, buckets))  # at most 3/4 of them in use: counts are exact
+    row = rows.agg(
+        F.count(F.lit(1)).alias("total"),
+        top_keys("h", workers).alias("keys"),
+        F.expr(f"approx_top_k({bucket}, {min(_MOST_LISTED, buckets)}, {tracked})").alias("buckets"),
+    ).collect()[0]
+    keys, counts = as_arrays(row["keys"])
+    weights = None
+    if buckets <= _MOST_LISTED:
+        weights = np.zeros(buckets)
+        for item in row["buckets"] or []:
+            weights[item["item"]] = item["count"]
+    return named(keys, counts, float(row["total"]), weights, workers)
+
+
+def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
+    """Return what approx_top_k listed as hashes and counts."""
+    pairs = items or []
+    keys = np.array([item["item"] for item in pairs], np.int64).view(np.uint64)
+    return keys, np.array([item["count"] for item in pairs], np.float64)
+
+
+def named(
+    keys: UInt64Array, counts: Float64Array, total: float, buckets: Float64Array | None, workers: int
+) -> Counted:
+    """Keep the keys that are worth a name of their own."""
+    large = counts * WORTH_NAMING * workers >= total
+    return Counted(keys[large], counts[large], total, buckets)
+
+
+def _scaled(counted: Counted, sample: float) -> Counted:
+    if sample == 1:
+        return counted
+    buckets = None if counted.buckets is None else counted.buckets / sample
+    return Counted(counted.keys, counted.counts / sample, counted.total / sample, buckets)
+
+
+def draw_by_position(seed: int) -> Column:
+    """Return a number in [0, 1) that hangs on the row's position: for rows whose order is fixed."""
+    return F.rand(seed)
+
+
+def draw_by_content(content: Column) -> Column:
+    """Return a number in [0, 1) that hangs on what the row holds."""
+    return F.shiftrightunsigned(content, 11).cast("double") * F.lit(2.0**-53)
