@@ -1,0 +1,119 @@
+"""``evenflow reproduce``: the papers' figures and tables, with a verdict on every claim."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenflow.commands.terminal import Json, print_json, progress, say
+
+
+def reproduce(
+    figures: Annotated[
+        list[str] | None, typer.Argument(help="PAPER or PAPER/FIGURE, as --list shows them; none: all.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Only list the figures and their claims.")] = False,
+    scale: Annotated[str, typer.Option(help="small (minutes) or paper (the papers' own sizes).")] = "small",
+    jobs: Annotated[int, typer.Option(help="Parallel processes; 0: one per core.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for figures, points and verdicts.")] = Path(
+        "results/papers"
+    ),
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=SPEC: use this stream for a paper's data set, e.g. WP=w.csv#page."),
+    ] = None,
+    joining: Annotated[
+        list[str] | None, typer.Option("--with", help="A scheme that joins every figure.")
+    ] = None,
+    own: Annotated[
+        list[str] | None,
+        typer.Option("--scheme", help="module:name of a scheme of yours, to use with --with."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write the table of verdicts to this Markdown file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make the papers' figures again and judge what the papers say of them; an interrupted run goes on.
+
+    Example: `evenflow reproduce choices/fig1 dynamic --jobs 2`
+    """
+    from evenflow.errors import EvenflowError
+    from evenflow.papers import find
+    from evenflow.papers.data import data_sets
+    from evenflow.papers.experiment import SCALES, Setting
+
+    if scale not in SCALES:
+        raise EvenflowError(f"--scale is {scale!r}; choose {' or '.join(SCALES)}.")
+    chosen = find(figures or [])
+    if show:
+        _list(chosen, as_json)
+        return
+    from evenflow.papers.reproduce import register_own
+
+    sys.path.insert(0, str(Path.cwd()))
+    for spec in own or []:
+        register_own(spec)
+    setting = Setting(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
+    from evenflow.papers.page import summary, write_html, write_markdown
+    from evenflow.papers.reproduce import reproduce as run
+
+    with progress("reproduce") as follow:
+        outcome = run(chosen, setting, out, jobs or os.cpu_count() or 1, follow, own or [])
+    html = write_html(outcome, chosen, out, scale)
+    if page is not None:
+        write_markdown(outcome, page, scale)
+    if as_json:
+        print_json(outcome.claims)
+    else:
+        _show_claims(outcome.claims)
+    say(f"{summary(outcome.claims)}; figures in {html}")
+    for name, why in outcome.failures.items():
+        say(f"{name} failed: {why.splitlines()[-1]}")
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+def _list(chosen: list, as_json: bool) -> None:  # type: ignore[type-arg]
+    rows = [
+        {"figure": one.name, "title": one.title, "claims": [claim.text for claim in one.claims]}
+        for one in chosen
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    from evenflow.report.tables import Table, show
+
+    show([Table("Figures and tables", ("name", "title", "claims"),
+                [(row["figure"], row["title"], len(row["claims"])) for row in rows])])  # fmt: skip
+
+
+def _show_claims(claims: list[dict[str, str]]) -> None:
+    from evenflow.report.tables import Table, show
+
+    rows = [
+        (f"{c['paper']}/{c['figure']}", c["claim"], c["expected"], c["measured"], c["verdict"])
+        for c in claims
+    ]
+    show([Table("Claims", ("figure", "claim", "paper", "measured", "verdict"), rows)])
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    from evenflow.errors import EvenflowError
+
+    for text in texts:
+        if "=" not in text:
+            raise EvenflowError(f"--data is {text!r}; write NAME=SPEC, such as WP=pages.parquet#url.")
+    return dict(text.split("=", 1) for text in texts)
+
+
+def _known(names: list[str]) -> list[str]:
+    import evenflow as ef
+
+    for name in names:
+        ef.scheme(name)
+    return names

@@ -1,0 +1,37 @@
+"""Is it true? One module per paper: every figure and table as an experiment with the paper's claims."""
+
+from __future__ import annotations
+
+import importlib
+
+from evenflow.errors import EvenflowError, nearest
+from evenflow.papers.experiment import Experiment
+
+PAPERS = ("choices", "heterogeneous", "functions", "evolving", "dynamic")
+
+__all__ = ["PAPERS", "experiments", "find"]
+
+
+def experiments(paper: str | None = None) -> list[Experiment]:
+    """Return the experiments of one paper, or of all, in the order of the papers."""
+    names = PAPERS if paper is None else (paper,)
+    found: list[Experiment] = []
+    for name in names:
+        found += importlib.import_module(f"evenflow.papers.{name}").EXPERIMENTS
+    return found
+
+
+def find(wanted: list[str]) -> list[Experiment]:
+    """Return the experiments named by PAPER or PAPER/FIGURE; all if none is named."""
+    everything = experiments()
+    if not wanted:
+        return everything
+    chosen: list[Experiment] = []
+    for name in wanted:
+        own = [one for one in everything if name in (one.paper, one.name)]
+        if not own:
+            raise EvenflowError(
+                f"there is no figure {name!r}; {nearest(name, [*PAPERS, *(one.name for one in everything)])}"
+            )
+        chosen += [one for one in own if one not in chosen]
+    return chosen

@@ -1,0 +1,66 @@
+"""The papers' data sets and what stands for them: their own files cannot be had.
+
+A folder of real streams (``EVENFLOW_DATA``, or ``--data NAME=SPEC`` one by one) resembles them; without it
+generated streams with the same skew do, so that every figure can be made anywhere. Captions say which.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from evenflow.errors import EvenflowError, nearest
+
+REAL = {
+    "WP": "sotu_words",
+    "TW": "congress_words",
+    "CT": "stocknet_cashtags",
+    "CT-drift": "congress_hashtags",
+    "MT": "congress_hashtags",
+    "AM": "online_retail_stock",
+    "AM-many": "scarab_recs",
+    "twitter-ticker": "stocknet_cashtags",
+    "wikipedia-clickstream": "scarab_recs",
+    "wikipedia-pageviews": "sotu_words",
+    "wikipedia-pageviews-by-lang": "online_retail_country",
+}
+GENERATED = {
+    "WP": "zipf:z=0.98,keys=24095,messages=1788989,seed=11",
+    "TW": "zipf:z=0.89,keys=80238,messages=5020664,seed=12",
+    "CT": "drift:messages=243149,keys=7414,seed=13",
+    "CT-drift": "drift:messages=2749304,keys=160358,seed=14",
+    "MT": "drift:messages=2749304,keys=160358,seed=14",
+    "AM": "zipf:z=0.41,keys=4070,messages=541909,seed=15",
+    "AM-many": "zipf:z=0.74,keys=258368,messages=1245184,seed=16",
+    "twitter-ticker": "zipf:z=0.95,keys=7414,messages=243149,seed=13",
+    "wikipedia-clickstream": "zipf:z=0.74,keys=258368,messages=1245184,seed=16",
+    "wikipedia-pageviews": "zipf:z=0.98,keys=24095,messages=1788989,seed=11",
+    "wikipedia-pageviews-by-lang": "zipf:z=3.85,keys=38,messages=541909,seed=17",
+    "twitter-election": "election:messages=1000000,seed=18",
+}
+
+
+def data_sets(folder: str | None = None, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a stream's spelling for every data set: the user's own, a real stand-in, or a generated one."""
+    folder = folder or os.environ.get("EVENFLOW_DATA")
+    streams = dict(GENERATED)
+    if folder:
+        for name, stem in REAL.items():
+            file = Path(folder) / f"{stem}.parquet"
+            if file.is_file():
+                streams[name] = f"{file}#key"
+    for name, spec in (given or {}).items():
+        if name not in streams:
+            raise EvenflowError(f"--data names {name!r}, which no paper uses; {nearest(name, streams)}")
+        streams[name] = spec
+    return streams
+
+
+def described(name: str, spec: str) -> str:
+    """Say what stands for a data set, for a caption."""
+    if name in REAL and REAL[name] in spec:
+        return f"{REAL[name]} stands in for {name}"
+    if GENERATED.get(name) == spec:
+        return f"generated ({spec}) for {name}"
+    return f"{name} from {Path(spec.split('#', maxsplit=1)[0]).name}"

@@ -1,0 +1,7 @@
+"""`evolving`: its figures and tables as experiments."""
+
+from __future__ import annotations
+
+from evenflow.papers.experiment import Experiment
+
+EXPERIMENTS: list[Experiment] = []
