@@ -45,6 +45,7 @@ from evenflow.sketches.lossy_counting import (
     advance,
     bucket_room,
     count_key,
+    counts_of,
     covered,
     new_lossy_counters,
     open_bucket,
@@ -53,7 +54,7 @@ from evenflow.sketches.lossy_counting import (
 )
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
 
-_MEMO = 4096
+_MEMO = 2**14
 _SLACK = 0.1  # epsilon of the counters, as a part of delta
 
 # places in ExplicitState.tallies
@@ -322,13 +323,17 @@ class ExplicitRouter(Router):
         return _prefix(self.state.table, int(self.state.tallies[_MAPPED]))
 
     def _known(self) -> tuple[UInt64Array, Float64Array]:
-        """Return keys and frequencies as counted, or as they were given if nothing was counted."""
-        messages = covered(self.state.counters)
+        """Return keys that are mapped or may be, and their frequencies: as counted, else as given."""
+        state, messages = self.state, covered(self.state.counters)
+        mapped = state.keys[: state.tallies[_MAPPED]]
         if messages == 0:
-            mapped = self.state.tallies[_MAPPED]
-            return self.state.keys[:mapped], self.state.frequencies[:mapped]
-        keys, counts, _ = top_lossy(self.state.counters)
-        return keys, counts / messages
+            return mapped, state.frequencies[: mapped.size]
+        # a little below what is tracked in the end, so that rounding loses no key
+        least = 0.99 * (1 - _SLACK) * self.scheme.costs.delta(self.workers)
+        keys, counts, _ = top_lossy(state.counters, least)
+        others = np.setdiff1d(mapped, keys)
+        counts = np.concatenate([counts, counts_of(state.counters, others)])
+        return np.concatenate([keys, others]), counts / messages
 
     def _tracked(self, keys: UInt64Array, frequencies: Float64Array) -> tuple[UInt64Array, Float64Array]:
         """Return the keys to track, most frequent first, and their frequencies."""
