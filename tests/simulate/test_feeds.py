@@ -22,18 +22,16 @@ def sources_of(feed: str, sources: int, seed: int, cuts: list[int]) -> Int32Arra
     edges = [0, *sorted(cuts), IDS.size]
     times = np.arange(0, IDS.size / 2, 0.5, dtype=np.float64)
     for start, stop in pairwise(edges):
-        dealt = dealer.deal(start, IDS[start:stop], times[start:stop], HASHES)
-        assert dealt.starts[0] == 0
-        assert dealt.starts[-1] == stop - start
-        assert dealt.times is not None
-        for source in range(sources):
-            part = slice(dealt.starts[source], dealt.starts[source + 1])
-            places = start + dealt.places[part]
+        for source, part in enumerate(dealer.deal(start, IDS[start:stop], times[start:stop], HASHES)):
+            places = np.arange(start, stop)[part.places]
             assert (np.diff(places) > 0).all()
-            assert (dealt.keys[part] == HASHES[IDS[places]]).all()
-            assert (dealt.ids[part] == IDS[places]).all()
-            assert (dealt.times[part] == times[places]).all()
+            assert part.keys.tolist() == HASHES[IDS[places]].tolist()
+            assert part.ids.tolist() == IDS[places].tolist()
+            assert part.times is not None
+            assert part.times.tolist() == times[places].tolist()
+            assert (result[places] == -1).all()
             result[places] = source
+    assert (result >= 0).all()
     return result
 
 

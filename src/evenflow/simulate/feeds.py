@@ -22,14 +22,13 @@ from evenflow.streams.sampling import alias_columns, alias_draw, bits, draw_salt
 _BY_KEY, _SKEWED = 11, 12  # uses of the seed, apart from the streams' own
 
 
-class Dealt(NamedTuple):
-    """Some messages by source: source i has ``starts[i]`` up to ``starts[i + 1]``, in stream order."""
+class Part(NamedTuple):
+    """What one source got of some messages, in stream order."""
 
     keys: UInt64Array
     ids: Int32Array
     times: Float64Array | None
-    places: Int32Array  # where each stood in the stream
-    starts: Int64Array
+    places: slice | Int32Array  # where each stood among them
 
 
 @dataclass(frozen=True)
@@ -72,54 +71,53 @@ class Dealer:
         self.size = size
         self._salt = draw_salt(seed, _BY_KEY if feed.kind == "key" else _SKEWED)
         self._columns = alias_columns(zipf_weights(sources, feed.exponent))
-        self._chosen = np.empty(size, np.int32)
         self._keys = np.empty(size, np.uint64)
-        self._ids = np.empty(size, np.int32)
-        self._times = np.empty(size, np.float64)
-        self._places = np.empty(size, np.int32)
+        sorted_size = 0 if feed.kind == "shuffle" else size
+        self._chosen = np.empty(sorted_size, np.int32)
+        self._ids = np.empty(sorted_size, np.int32)
+        self._places = np.empty(sorted_size, np.int32)
         self._starts = np.empty(sources + 1, np.int64)
         self._next = np.empty(sources, np.int64)
 
-    def deal(self, first: int, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> Dealt:
+    def deal(
+        self, first: int, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array
+    ) -> list[Part]:
         """Deal out messages ``first``, ``first + 1``, ... of the stream; good until the next call."""
+        if self.feed.kind == "shuffle":
+            return self._deal_in_turn(first, ids, times, hashes)
         n = ids.size
         chosen, keys, own, places = self._chosen[:n], self._keys[:n], self._ids[:n], self._places[:n]
-        if self.feed.kind == "shuffle":
-            _deal_in_turn(first, ids, hashes, self._starts, keys, own, places)
+        if self.feed.kind == "key":
+            _by_key(ids, hashes, self._salt, self.sources, chosen)
         else:
-            if self.feed.kind == "key":
-                _by_key(ids, hashes, self._salt, self.sources, chosen)
-            else:
-                _by_weight(first, self._salt, self._columns, chosen)
-            _deal(ids, hashes, chosen, self._starts, self._next, keys, own, places)
-        if times is None:
-            return Dealt(keys, own, None, places, self._starts)
-        clock = self._times[:n]
-        np.take(times, places, out=clock)
-        return Dealt(keys, own, clock, places, self._starts)
+            _by_weight(first, self._salt, self._columns, chosen)
+        _deal(ids, hashes, chosen, self._starts, self._next, keys, own, places)
+        parts = [slice(*self._starts[source : source + 2]) for source in range(self.sources)]
+        return [
+            Part(keys[part], own[part], None if times is None else times[places[part]], places[part])
+            for part in parts
+        ]
+
+    def _deal_in_turn(
+        self, first: int, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array
+    ) -> list[Part]:
+        """Give source j the messages whose number is j modulo the number of sources."""
+        parts = []
+        used = 0
+        for source in range(self.sources):
+            places = slice((source - first) % self.sources, None, self.sources)
+            own = ids[places]
+            keys = self._keys[used : used + own.size]
+            used += own.size
+            _gather(own, hashes, keys)
+            parts.append(Part(keys, own, None if times is None else times[places], places))
+        return parts
 
 
 @kernel
-def _deal_in_turn(
-    first: int,
-    ids: Int32Array,
-    hashes: UInt64Array,
-    starts: Int64Array,
-    keys: UInt64Array,
-    own: Int32Array,
-    places: Int32Array,
-) -> None:
-    """Give source j the messages whose number is j modulo the number of sources."""
-    sources = starts.size - 1
-    place = 0
-    for source in range(sources):
-        starts[source] = place
-        for i in range((source - first) % sources, ids.size, sources):
-            keys[place] = hashes[ids[i]]
-            own[place] = ids[i]
-            places[place] = i
-            place += 1
-    starts[sources] = place
+def _gather(ids: Int32Array, hashes: UInt64Array, keys: UInt64Array) -> None:
+    for i in range(ids.size):
+        keys[i] = hashes[ids[i]]
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from evenflow.kernels import BoolArray, Int32Array, Int64Array, UInt64Array, kernel
+from evenflow.kernels import BoolArray, Int32Array, Int64Array, UInt64Array, inlined, kernel
 
 AnyArray = TypeVar("AnyArray", UInt64Array, Int64Array)
 
@@ -53,6 +53,12 @@ class Pairs:
     def count(self, ids: Int32Array, workers: Int32Array) -> None:
         """Count messages of the keys ``ids`` that went to ``workers``."""
         _count(ids, workers, self.loads, self.state, self.words)
+
+    def count_marked(
+        self, ids: Int32Array, workers: Int32Array, marked: BoolArray, marked_loads: Int64Array
+    ) -> None:
+        """Count messages, those of ``marked`` keys apart too."""
+        _count_marked(ids, workers, self.loads, self.state, self.words, marked, marked_loads)
 
     def forget_from(self, worker: int) -> int:
         """Clear the bits of ``worker`` and all above it; return how many pairs they held."""
@@ -137,27 +143,39 @@ def grown(array: AnyArray, size: int) -> AnyArray:
     return result
 
 
+@inlined
+def _count_one(key: int, worker: int, loads: Int64Array, state: PairState, words: int) -> None:
+    rows = state.bits
+    loads[worker] += 1
+    row = key * words
+    word = row + ((worker + 1) >> _SIX)
+    bit = _ONE << np.uint64((worker + 1) & _LOW_SIX)
+    if rows[word] & bit == 0:
+        rows[word] |= bit
+        state.totals[1] += 1
+        state.totals[0] += np.int64(rows[row] & _ONE == 0)
+        rows[row] |= _ONE
+
+
 @kernel
 def _count(ids: Int32Array, workers: Int32Array, loads: Int64Array, state: PairState, words: int) -> None:
-    rows = state.bits
     for i in range(ids.size):
-        worker = workers[i]
-        loads[worker] += 1
-        row = ids[i] * words
-        word = row + ((worker + 1) >> _SIX)
-        bit = _ONE << np.uint64((worker + 1) & _LOW_SIX)
-        if rows[word] & bit == 0:
-            rows[word] |= bit
-            state.totals[1] += 1
-            state.totals[0] += np.int64(rows[row] & _ONE == 0)
-            rows[row] |= _ONE
+        _count_one(ids[i], workers[i], loads, state, words)
 
 
 @kernel
-def count_marked(ids: Int32Array, workers: Int32Array, marked: BoolArray, loads: Int64Array) -> None:
-    """Add to ``loads`` the messages of keys that are ``marked``."""
+def _count_marked(
+    ids: Int32Array,
+    workers: Int32Array,
+    loads: Int64Array,
+    state: PairState,
+    words: int,
+    marked: BoolArray,
+    marked_loads: Int64Array,
+) -> None:
     for i in range(ids.size):
-        loads[workers[i]] += marked[ids[i]]
+        marked_loads[workers[i]] += marked[ids[i]]
+        _count_one(ids[i], workers[i], loads, state, words)
 
 
 @kernel
@@ -206,20 +224,6 @@ def _follow(ids: Int32Array, workers: Int32Array, state: OwnerState) -> None:
                 state.moved[1] += state.counts[key]
             state.owner[key] = workers[i]
         state.counts[key] += 1
-
-
-@kernel
-def put_back(workers: Int32Array, places: Int32Array, out: Int32Array) -> None:
-    """Write ``workers``, which are by source, to their places in the stream."""
-    for i in range(workers.size):
-        out[places[i]] = workers[i]
-
-
-@kernel
-def put_number(number: int, places: Int32Array, out: Int32Array) -> None:
-    """Write ``number`` to ``places``."""
-    for i in range(places.size):
-        out[places[i]] = number
 
 
 def keys_by_worker(pairs: Pairs) -> Int64Array:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from evenflow.kernels import Int32Array, Int64Array, UInt64Array
 from evenflow.schemes import Router
-from evenflow.simulate.metrics import Owners, Pairs, Partials, count_marked, keys_by_worker
+from evenflow.simulate.metrics import Owners, Pairs, Partials, keys_by_worker
 from evenflow.simulate.migration import Migrations, has_one_owner
 from evenflow.simulate.queueing import Queues
 from evenflow.simulate.setting import Setting
@@ -74,9 +74,10 @@ class Observer:
 
     def count(self, ids: Int32Array, workers: Int32Array) -> None:
         """See messages whose order does not matter."""
-        self.pairs.count(ids, workers)
-        if self.head is not None:
-            count_marked(ids, workers, self.head, self.head_loads)
+        if self.head is None:
+            self.pairs.count(ids, workers)
+        else:
+            self.pairs.count_marked(ids, workers, self.head, self.head_loads)
         if self.partials is not None:
             self.partials.count(ids, workers)
 

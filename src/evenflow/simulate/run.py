@@ -22,8 +22,7 @@ from evenflow.schemes import Scheme
 from evenflow.schemes.partitioning import Costs
 from evenflow.simulate.events import Aggregation, Capacities, Event, Rescale
 from evenflow.simulate.feedback import feedback_for
-from evenflow.simulate.feeds import Dealer, Dealt, Feed
-from evenflow.simulate.metrics import put_back, put_number
+from evenflow.simulate.feeds import Dealer, Feed, Part
 from evenflow.simulate.observer import Observer
 from evenflow.simulate.queueing import Arrivals, Queueing, parse_capacities
 from evenflow.simulate.result import Result
@@ -159,21 +158,19 @@ class Simulation:
 
     def _segment(self, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> None:
         """Route and measure messages between two cuts."""
-        dealt = self.dealer.deal(self.message, ids, times if self.scheme.needs_time else None, hashes)
+        parts = self.dealer.deal(self.message, ids, times if self.scheme.needs_time else None, hashes)
         destinations = self.destinations[: ids.size]
-        for source, router in enumerate(self.routers):
-            part = slice(int(dealt.starts[source]), int(dealt.starts[source + 1]))
-            if part.start == part.stop:
-                continue
-            workers = router.route(dealt.keys[part], dealt.times[part] if dealt.times is not None else None)
-            self._check(workers, part.stop - part.start)
-            self.observer.count(dealt.ids[part], workers)
-            if self.observer.in_order:
-                put_back(workers, dealt.places[part], destinations)
+        for router, part in zip(self.routers, parts, strict=True):
+            if part.keys.size:
+                workers = router.route(part.keys, part.times)
+                self._check(workers, part.keys.size)
+                self.observer.count(part.ids, workers)
+                if self.observer.in_order:
+                    destinations[part.places] = workers
         if self.observer.owners is not None:
             self.observer.owners.follow(ids, destinations)
         if self.queues is not None and times is not None:
-            self.queues.serve(self.message, times, ids, destinations, self._sources_of(dealt))
+            self.queues.serve(self.message, times, ids, destinations, self._sources_of(parts))
 
     def _check(self, workers: Int32Array, count: int) -> None:
         """Refuse what a new scheme may get wrong; the kernels rely on it."""
@@ -183,13 +180,13 @@ class Simulation:
                 f"{self.workers - 1}; route() has to."
             )
 
-    def _sources_of(self, dealt: Dealt) -> Int32Array | None:
+    def _sources_of(self, parts: list[Part]) -> Int32Array | None:
         """Return each message's source, if acknowledgements go back to it."""
         if self.queues is None or not self.queues.state.acknowledged.size:
             return None
-        result = self.source_of[: dealt.ids.size]
-        for source in range(self.setting.sources):
-            put_number(source, dealt.places[dealt.starts[source] : dealt.starts[source + 1]], result)
+        result = self.source_of[: sum(part.keys.size for part in parts)]
+        for source, part in enumerate(parts):
+            result[part.places] = source
         return result
 
     def _before(self, now: float) -> None:

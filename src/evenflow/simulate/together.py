@@ -1,19 +1,21 @@
 """One map for all sources: several sources of ``explicit`` decide together (`functions` has one splitter).
 
 Alone, each source would map the hot keys by its own counts, and a key would have several owners. So its
-routers never rebuild by themselves when there are several. Here they do what a single one does, from the
-sum of their counts: after every ``every`` messages of the stream they look whether a resource is out of
-tolerance and a new map is worth its migration, and after a rescale they make the new map from all counts.
-Routers that were equal and get the same counts stay equal.
+routers never rebuild by themselves when there are several. Here they do what a single one does, from the sum
+of their counts: after every ``every`` messages per source they look whether a resource is out of tolerance
+and a new map is worth its migration, and at a rescale they make the new map from all counts. Routers that
+were equal and get the same counts stay equal.
 """
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from typing import Any
 
 from evenflow.kernels import Int64Array, UInt64Array
 from evenflow.schemes import Scheme
-from evenflow.schemes.explicit import Explicit, ExplicitRouter, rebuild_together
+from evenflow.schemes.explicit import Explicit, ExplicitRouter
 from evenflow.simulate.feedback import NEVER
 from evenflow.sketches.lossy_counting import add_up
 
@@ -23,12 +25,15 @@ class Together:
 
     def __init__(self, scheme: Scheme, routers: list[Any]):
         self.routers = routers
-        self.active = isinstance(scheme, Explicit) and scheme.counting and len(routers) > 1
         self.every = 0
-        if isinstance(scheme, Explicit) and self.active:
-            self.every = max(1, scheme.counted_window // 10) if scheme.every is None else scheme.every
+        self._model: ExplicitRouter | None = None  # has the function, and no counters: cheap to try things on
         self._looked_at = 0
         self._missed = 0.0  # balance missed by not adopting better maps, as a single router adds it up
+        if isinstance(scheme, Explicit) and scheme.counting and len(routers) > 1:
+            every = max(1, scheme.counted_window // 10) if scheme.every is None else scheme.every
+            self.every = every * len(routers)
+            place = dataclasses.replace(routers[0].place, sources=1)
+            self._model = ExplicitRouter(dataclasses.replace(scheme, counting=False), place)
 
     @property
     def next_message(self) -> int:
@@ -38,36 +43,43 @@ class Together:
     def before(self, message: int) -> None:
         """Look, and adopt a new map if waiting has cost as much as migrating."""
         self._looked_at = message
-        first: ExplicitRouter = self.routers[0]
-        scheme, workers, costs = first.scheme, first.workers, first.scheme.costs
+        model = self._model
+        assert model is not None
         keys, counts, total = self._counted()
+        costs, workers = model.scheme.costs, model.workers
         shares = counts / max(total, 1)
-        tracked = costs.tracked(shares, workers, scheme.epsilon(workers))
+        tracked = costs.tracked(shares, workers, model.scheme.epsilon(workers))
         tail = costs.tail(shares[tracked])
-        now = costs.imbalance(shares[tracked], first.lookup(keys[tracked]), workers, tail)
+        now = costs.imbalance(shares[tracked], model.lookup(keys[tracked]), workers, tail)
         if total == 0 or max(now.relative) <= 1:
             self._missed = 0.0
             return
-        trial = ExplicitRouter.from_bytes(first.to_bytes())
-        assert isinstance(trial, ExplicitRouter)
+        trial = copy.deepcopy(model)
         moved = trial.rebuild(keys, counts, total)
         after = costs.imbalance(shares[tracked], trial.lookup(keys[tracked]), workers, tail)
         if after.overall < now.overall:
             self._missed += now.overall / after.overall - 1
             if moved.relative < self._missed:
                 self._missed = 0.0
-                rebuild_together(self.routers)
+                self._model = trial
+                for router in self.routers:
+                    router.rebuild(keys, counts, total)
 
     def rescale(self, workers: int) -> None:
         """Change the number of workers of all routers."""
-        counted = self._counted() if self.active else None
-        for router in self.routers:
-            if counted is not None and counted[2] > 0:
-                router.rescale(workers, *counted)
+        if self._model is None:
+            for router in self.routers:
+                router.rescale(workers)
+            return
+        keys, counts, total = self._counted()
+        for router in (self._model, *self.routers):
+            if total > 0:
+                router.rescale(workers, keys, counts, total)
             else:
                 router.rescale(workers)
 
     def _counted(self) -> tuple[UInt64Array, Int64Array, int]:
         """Return keys, their counts and of how many messages, of all sources."""
-        keys, counts = add_up([router.counted()[:2] for router in self.routers])
-        return keys, counts, sum(router.counted()[2] for router in self.routers)
+        counted = [router.counted() for router in self.routers]
+        keys, counts = add_up([(keys, counts) for keys, counts, _ in counted])
+        return keys, counts, sum(total for _, _, total in counted)
