@@ -29,7 +29,7 @@ def simulated(
     over_time: bool = False,
     labels: dict[str, Any] | None = None,
 ) -> list[Row]:
-    """Simulate one configuration: a row with its numbers and ``labels``, or one row per mark of the stream."""
+    """Simulate one configuration: one row with its numbers and ``labels``, or one row per mark."""
     result = simulate(
         ef.scheme(scheme, **(parameters or {})),
         stream,
