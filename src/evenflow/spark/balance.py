@@ -24,6 +24,7 @@ def balance(
     order: str = "auto",
     seed: int = 0,
     plan: Plan | None = None,
+    sources: int | None = None,
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
@@ -43,7 +44,7 @@ def balance(
     def transformed(df: DataFrame) -> DataFrame:
         placed = place(
             df, key, workers=workers, scheme=scheme, mode=mode, split=split, sample=sample, order=order,
-            seed=seed, plan=plan, control=control,
+            seed=seed, plan=plan, sources=sources, control=control,
         )  # fmt: skip
         _refuse_windows(placed)
         if on_placed is not None:

@@ -11,6 +11,8 @@ import re
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from evenflow.spark.columns import content_hash, helper, quoted
+
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== ", re.DOTALL)
 _OPERATOR = re.compile(r"^[\s:+\-~*]*('?\w+)")
 _KEEPS_ORDER = frozenset(
@@ -46,3 +48,10 @@ def operators_keep_order(explained: str) -> bool:
     lines = found.group(1).splitlines()[1:]  # the first names the columns
     named = [_OPERATOR.match(line) for line in lines if line.strip()]
     return bool(named) and all(name is not None and name.group(1) in _KEEPS_ORDER for name in named)
+
+
+def sorted_by_content(df: DataFrame, seed: int) -> DataFrame:
+    """Return ``df`` with each partition in an order that a retry repeats: by a hash of all columns."""
+    content = helper(df, "content")  # a column of its own, since a sort does not take xxhash64(*)
+    sorted_rows = df.select("*", content_hash(df, seed).alias(content)).sortWithinPartitions(quoted(content))
+    return sorted_rows.drop(content)

@@ -21,7 +21,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.columns import Key, KeyColumn, content_hash, helper, key_hash, quoted, with_keys
 from evenflow.spark.lookup import with_worker
-from evenflow.spark.order import has_fixed_order
+from evenflow.spark.order import has_fixed_order, sorted_by_content
 from evenflow.spark.planned import count_keys, draw_by_content, draw_by_position
 
 log = logging.getLogger("evenflow.spark")
@@ -72,12 +72,14 @@ def place(
     order: str = "auto",
     seed: int = 0,
     plan: Plan | None = None,
+    sources: int | None = None,
     control: str | None = None,
 ) -> Placed:
     """Choose a worker for every row of ``df``.
 
     ``split=False`` keeps every key on one worker. ``plan``: use this one and look at nothing. ``order``: what
-    is known of the rows' order, see `evenflow.spark.balance`. ``control``: the control directory.
+    is known of the rows' order, see `evenflow.spark.balance`. ``sources``: number of input partitions,
+    where an online router should know it. ``control``: the control directory.
     """
     chosen = as_scheme(scheme)
     check_workers(workers)
@@ -91,8 +93,8 @@ def place(
     from evenflow.spark.online import place_online  # type: ignore[import-not-found,unused-ignore]
 
     placed: Placed = place_online(
-        df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, control=control,
-        reasons=reasons,
+        df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, sources=sources,
+        control=control, reasons=reasons,
     )  # fmt: skip
     return placed
 
@@ -167,7 +169,7 @@ def draw_for(
     if order == "content":
         return keyed, draw_by_content(content_hash(df, seed))
     if order == "sort":
-        keyed = keyed.sortWithinPartitions(content_hash(df, seed))
+        keyed = sorted_by_content(keyed, seed)
     return keyed, draw_by_position(seed)
 
 
