@@ -67,8 +67,7 @@ class Table:
         """Numbers stand to the right: say for each column whether it has nothing else."""
         cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
         return [
-            any(cell is not None for cell in column)
-            and all(cell is None or (isinstance(cell, int | float) and cell is not True) for cell in column)
+            any(cell not in (None, "") for cell in column) and all(_is_number(cell) for cell in column)
             for column in cells
         ]
 
@@ -101,6 +100,13 @@ def format_cell(cell: Cell) -> str:
     if isinstance(cell, float):
         return _three_digits(cell)
     return cell
+
+
+def _is_number(cell: Cell) -> bool:
+    """Say whether a cell is a number, a percentage or nothing."""
+    if isinstance(cell, str):
+        return cell == "" or cell.removesuffix("%").replace(".", "").isdecimal()
+    return cell is None or (isinstance(cell, int | float) and cell is not True)
 
 
 def _three_digits(value: float) -> str:

@@ -1,0 +1,97 @@
+"""``evenflow advise``: how skewed is my key, what would each scheme do, which one to take, what to paste."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenflow.commands.terminal import Json, print_json, progress
+from evenflow.errors import EvenflowError
+
+
+def advise(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A file, folder or pattern, as path#column, or a generator such as zipf:z=1.4,keys=1e5.",
+        ),
+    ],
+    workers: Annotated[int, typer.Option(help="Number of workers (partitions of the Spark job).")],
+    key: Annotated[
+        list[str] | None, typer.Option(help="The column that is the key; repeat it for a key of several.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="A column of times, for the figure over time.")] = None,
+    mergeable: Annotated[
+        bool,
+        typer.Option(
+            "--mergeable", help="Partial results of a key can be merged: keys may be split (default)."
+        ),
+    ] = False,
+    one_owner: Annotated[
+        bool, typer.Option("--one-owner", help="All rows of a key must go to one worker at a time.")
+    ] = False,
+    stateless: Annotated[bool, typer.Option("--stateless", help="The work keeps nothing per key.")] = False,
+    sample: Annotated[str, typer.Option(metavar="ROWS", help="Read at most so many rows, or 'all'.")] = "2e6",
+    seed: Annotated[int, typer.Option(help="Seed of the hash functions.")] = 0,
+    as_json: Json = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write a report with figures, one HTML file.")
+    ] = None,
+) -> None:
+    """Read a part of your data and recommend a scheme for it, with the lines of PySpark to paste.
+
+    Example: `evenflow advise events.parquet --key user_id --workers 64 --html report.html`
+    """
+    work = _work(mergeable, one_owner, stateless)
+    rows = _rows(sample)
+    if html is not None:
+        from evenflow.report.page import check_page_path
+
+        check_page_path(html)
+    from evenflow.advise import advise as advise_on
+    from evenflow.commands.compiling import compiling_is_said
+
+    with progress("advise") as watch, compiling_is_said():
+        advice = advise_on(data, workers, work, key=_key(key), time=time, sample=rows, seed=seed, watch=watch)
+    if html is not None:
+        from evenflow.report.advice import advice_page
+        from evenflow.report.page import write_page
+
+        write_page(advice_page(advice), html)
+    if as_json:
+        print_json(advice.to_dict())
+        return
+    from evenflow.report.advice import closing_lines, facts_table, hottest_table, schemes_table
+    from evenflow.report.tables import show
+
+    show([facts_table(advice), hottest_table(advice), schemes_table(advice)])
+    typer.echo(f"\n{closing_lines(advice)}")
+    if html is not None:
+        typer.echo(f"\nThe report with figures is in {html}.")
+
+
+def _work(mergeable: bool, one_owner: bool, stateless: bool) -> str:
+    given = {"mergeable": mergeable, "one-owner": one_owner, "stateless": stateless}
+    chosen = [name for name, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise EvenflowError(f"--{chosen[0]} and --{chosen[1]} exclude each other; choose one.")
+    return chosen[0] if chosen else "mergeable"
+
+
+def _key(key: list[str] | None) -> str | list[str] | None:
+    return None if not key else key[0] if len(key) == 1 else key
+
+
+def _rows(text: str) -> int | None:
+    if text.strip().lower() == "all":
+        return None
+    try:
+        rows = float(text)
+    except ValueError:
+        rows = 0.0
+    if rows < 1 or rows != int(rows):
+        raise EvenflowError(f"--sample is {text!r}; it is a number of rows, such as 2e6, or 'all'.")
+    return int(rows)

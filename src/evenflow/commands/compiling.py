@@ -1,0 +1,34 @@
+"""Tell people once that kernels are being compiled: after installing, the first command waits for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from evenflow.commands.terminal import say
+
+
+@contextmanager
+def compiling_is_said() -> Iterator[None]:
+    """Say so when numba begins to compile, instead of loading what it compiled before."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.said = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.said:
+                self.said = True
+                say("compiling, which is kept for the next time; it takes up to a minute.")
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    listener = Listener()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)

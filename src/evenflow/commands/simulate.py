@@ -1,0 +1,365 @@
+"""``evenflow simulate``: send a stream through schemes and measure, without any cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenflow.commands.terminal import Json, Progress, print_json, progress, say, whole
+from evenflow.errors import EvenflowError
+
+if TYPE_CHECKING:
+    from evenflow.schemes import Scheme
+    from evenflow.simulate import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
+
+WORTH_A_PROCESS = 2e7  # messages in all; below that a process takes longer to start than it saves
+_QUEUES = "Queues"
+_EVENTS = "Events"
+
+
+def simulate(
+    scheme: Annotated[
+        str,
+        typer.Option(
+            help="Schemes, parameters after a colon: key,d-choices:epsilon=1e-3,distinct=no,fill; or 'all'."
+        ),
+    ],
+    stream: Annotated[
+        str,
+        typer.Option(help="A generator, zipf:z=1.4,keys=1e5,messages=1e7,seed=1, or a file, path#column."),
+    ],
+    workers: Annotated[str, typer.Option(metavar="N[,N2..]", help="Numbers of workers.")] = "100",
+    sources: Annotated[int, typer.Option(help="Number of sources; each has a router of its own.")] = 5,
+    seed: Annotated[
+        int, typer.Option(help="Seed of hashes, feed and arrivals; the stream has its own in its spelling.")
+    ] = 0,
+    key: Annotated[
+        list[str] | None, typer.Option(help="The key's column of a file; repeat it for several.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="The time column of a file.")] = None,
+    feed: Annotated[
+        str, typer.Option(help="How sources get messages: shuffle, key, skewed or skewed:1.5.")
+    ] = "shuffle",
+    head: Annotated[
+        float | None,
+        typer.Option(help="Also measure the head: keys with at least this share of the messages."),
+    ] = None,
+    resources: Annotated[
+        str | None,
+        typer.Option(
+            help="One-owner schemes: cost of state, computation, communication, each C, L or Q, as LCL."
+        ),
+    ] = None,
+    capacity: Annotated[
+        str | None,
+        typer.Option(
+            help="Capacities of the workers: 3x5,7x1, or a file of numbers.", rich_help_panel=_QUEUES
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Messages per second; else the stream's own times, or 10000.", rich_help_panel=_QUEUES
+        ),
+    ] = None,
+    load: Annotated[
+        str | None,
+        typer.Option(
+            help="Scale capacities so that this share of them is used (0.8); 'none' takes them as they are.",
+            rich_help_panel=_QUEUES,
+        ),
+    ] = None,
+    arrivals: Annotated[str | None, typer.Option(help="regular or poisson.", rich_help_panel=_QUEUES)] = None,
+    cost: Annotated[
+        float | None, typer.Option(help="Work of a message (1).", rich_help_panel=_QUEUES)
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option(help="constant or exponential.", rich_help_panel=_QUEUES)
+    ] = None,
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole,
+            metavar="COUNT",
+            help="First messages left out of the latencies.",
+            rich_help_panel=_QUEUES,
+        ),
+    ] = None,
+    feedback_delay: Annotated[
+        float | None, typer.Option(help="Seconds until sources hear of workers.", rich_help_panel=_QUEUES)
+    ] = None,
+    rescale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AT:N[,AT:N..]", help="Go on with N workers from message AT on.", rich_help_panel=_EVENTS
+        ),
+    ] = None,
+    capacity_at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="AT:CAPACITIES",
+            help="Other capacities from message AT on, as 6e6:7x1,3x5; may be repeated.",
+            rich_help_panel=_EVENTS,
+        ),
+    ] = None,
+    aggregate_every: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole,
+            metavar="COUNT",
+            help="Workers send partial results every so many messages.",
+            rich_help_panel=_EVENTS,
+        ),
+    ] = None,
+    aggregate_cost: Annotated[
+        float | None, typer.Option(help="Seconds to merge one partial result.", rich_help_panel=_EVENTS)
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; by default as many as the work is worth.")
+    ] = None,
+    as_json: Json = False,
+    csv: Annotated[
+        Path | None, typer.Option(help="Also write the rows to a file (.csv, .json, .parquet).")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw them into a file (.png, .svg, .pdf).")] = None,
+) -> None:
+    """Send a stream through schemes and measure balance, memory, migration and, with queues, latency.
+
+    Example: `evenflow simulate --scheme key,partial-key,fill --stream zipf:z=1.4,messages=1e6 --workers
+    10,100`
+
+    Any option of queues turns queueing on.
+    """
+    from evenflow.schemes.spelling import parse_schemes
+    from evenflow.simulate import Configuration
+    from evenflow.streams import open_stream
+
+    schemes = parse_schemes(scheme)
+    numbers = _numbers(workers)
+    _check_files(csv, plot)
+    queueing = _queueing(
+        rate=rate,
+        arrivals=arrivals,
+        capacity=capacity,
+        load=load,
+        cost=cost,
+        service=service,
+        warm_up=warm_up,
+        feedback_delay=feedback_delay,
+        wanted=bool(capacity_at),
+    )
+    events: list[Any] = [*_rescales(rescale), *_capacities(capacity_at)]
+    opened = open_stream(stream, key=None if not key else key[0] if len(key) == 1 else key, time=time)
+    configurations = [
+        Configuration(
+            scheme=one,
+            stream=opened,
+            workers=number,
+            sources=sources,
+            seed=seed,
+            feed=feed,
+            queueing=queueing,
+            events=events,
+            head=head,
+            aggregation=_aggregation(aggregate_every, aggregate_cost),
+            resources=resources,
+        )
+        for number in numbers
+        for one in schemes
+    ]
+    for configuration in configurations:
+        _check(configuration)
+    results, complete = _run(configurations, _jobs(jobs, configurations, opened.messages))
+    if results:
+        _show(results, _labels(configurations, results), as_json, csv, plot)
+    if not complete:
+        say(f"interrupted after {len(results)} of {len(configurations)} simulations.")
+        raise typer.Exit(130)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+        if any(number != int(number) for number in numbers):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise EvenflowError(f"--workers is {text!r}; write whole numbers such as 10,50,100.") from None
+    return list(dict.fromkeys(int(number) for number in numbers))
+
+
+def _check_files(csv: Path | None, plot: Path | None) -> None:
+    if plot is not None:
+        from evenflow.report.style import check_figure_path
+
+        check_figure_path(plot)
+    if csv is not None:
+        from evenflow.report.style import check_folder
+
+        check_folder(csv)
+        if csv.suffix not in {".csv", ".json", ".parquet", ".arrow"}:
+            raise EvenflowError(
+                f"rows cannot be written to {str(csv)!r}; end it with .csv, .json, .parquet or .arrow."
+            )
+
+
+def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None:
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if load is not None:
+        try:
+            given["load"] = None if load.strip().lower() == "none" else float(load)
+        except ValueError:
+            raise EvenflowError(f"--load is {load!r}; it is a share such as 0.8, or 'none'.") from None
+    if not given and not wanted:
+        return None
+    from evenflow.simulate import Queueing
+
+    return Queueing(**given)
+
+
+def _rescales(text: str | None) -> list[Rescale]:
+    from evenflow.simulate import Rescale
+
+    found = []
+    for part in text.split(",") if text else ():
+        at, _, number = part.partition(":")
+        found.append(Rescale(_message("--rescale", text, at), _message("--rescale", text, number)))
+    return found
+
+
+def _capacities(texts: list[str] | None) -> list[Capacities]:
+    from evenflow.simulate import Capacities
+
+    found = []
+    for text in texts or ():
+        at, colon, capacities = text.partition(":")
+        if not colon or not capacities:
+            raise EvenflowError(f"--capacity-at is {text!r}; write message:capacities, as 6e6:7x1,3x5.")
+        found.append(Capacities(_message("--capacity-at", text, at), capacities))
+    return found
+
+
+def _message(option: str, whole_text: str | None, text: str) -> int:
+    try:
+        number = float(text)
+        if number != int(number):
+            raise ValueError
+    except (ValueError, OverflowError):
+        example = (
+            "message:workers, as 5e5:12" if option == "--rescale" else "message:capacities, as 6e6:7x1,3x5"
+        )
+        raise EvenflowError(f"{option} is {whole_text!r}; write {example}.") from None
+    return int(number)
+
+
+def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:
+    if every is None:
+        if cost is not None:
+            raise EvenflowError("--aggregate-cost needs --aggregate-every, the messages of a period.")
+        return None
+    from evenflow.simulate import Aggregation
+
+    return Aggregation(every, cost or 0.0)
+
+
+def _check(configuration: Configuration) -> None:
+    """Refuse what a scheme cannot do before the first one runs."""
+    from evenflow.simulate import Rescale, parse_capacities
+    from evenflow.simulate.migration import as_costs
+
+    one: Scheme = configuration.scheme  # type: ignore[assignment]
+    router = one.router(configuration.workers, configuration.seed, sources=configuration.sources)
+    for event in configuration.events:
+        if isinstance(event, Rescale):
+            router.rescale(event.workers)
+    as_costs(configuration.resources, one)
+    if configuration.queueing is not None:
+        parse_capacities(configuration.queueing.capacity, configuration.workers)
+
+
+def _jobs(given: int | None, configurations: Sequence[Configuration], messages: int | None) -> int:
+    if given is not None:
+        if given < 1:
+            raise EvenflowError(f"--jobs is {given}; it is a number of processes, 1 or more.")
+        return given
+    if messages is not None and messages * len(configurations) < WORTH_A_PROCESS:
+        return 1
+    return min(len(os.sched_getaffinity(0)), len(configurations))
+
+
+def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Result], bool]:
+    """Return the results, in order, and whether they are all there."""
+    from evenflow.simulate import Interrupted, simulate_many
+
+    with progress("simulate") as watch:
+        try:
+            if jobs == 1:
+                return _run_here(configurations, watch)
+
+            def done(number: int, total: int, result: Result) -> None:
+                watch(number, total, result.scheme)
+
+            watch(0, len(configurations), f"in {jobs} processes")
+            return simulate_many(configurations, jobs, done), True
+        except Interrupted as stopped:
+            return [result for result in stopped.results if result is not None], False
+
+
+def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple[list[Result], bool]:
+    """Run one after the other, and tell how far each is."""
+    import dataclasses
+
+    from evenflow.commands.compiling import compiling_is_said
+    from evenflow.simulate import simulate as simulate_one
+
+    results: list[Result] = []
+    with compiling_is_said():
+        for place, configuration in enumerate(configurations):
+
+            def far(
+                messages: int, of: int, place: int = place, what: str = str(configuration.scheme)
+            ) -> None:
+                watch(place * of + messages, len(configurations) * of, what)
+
+            options = {
+                field.name: getattr(configuration, field.name) for field in dataclasses.fields(configuration)
+            }
+            try:
+                results.append(simulate_one(**options, progress=far))
+            except KeyboardInterrupt:
+                return results, False
+    return results, True
+
+
+def _labels(configurations: Sequence[Configuration], results: Sequence[Result]) -> list[str]:
+    """Return the spelling of the scheme of each result."""
+    from evenflow.schemes.spelling import spell
+
+    spellings = {str(configuration.scheme): spell(configuration.scheme) for configuration in configurations}  # type: ignore[arg-type]
+    return [spellings[result.parameters] for result in results]
+
+
+def _show(
+    results: Sequence[Result], labels: Sequence[str], as_json: bool, csv: Path | None, plot: Path | None
+) -> None:
+    if csv is not None:
+        from evenflow.simulate import results_table, write_table
+
+        write_table(results_table(results), csv)
+    if plot is not None:
+        from evenflow.report.figures import draw_simulation
+        from evenflow.report.style import save
+
+        save(lambda: draw_simulation(results, labels), plot)
+    if as_json:
+        from evenflow.simulate.result import plain
+
+        print_json([plain(result.row()) for result in results])
+        return
+    from evenflow.report.simulation import tables
+    from evenflow.report.tables import show
+
+    show(tables(results, labels))

@@ -1,0 +1,364 @@
+"""The figures: load per worker, imbalance over time, hot keys over time, balance against memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from evenflow.advise.profile import Trace
+from evenflow.advise.recommend import plain_label
+from evenflow.kernels import Float64Array, Int64Array
+from evenflow.report.style import GREY, INK, colour_of, log_axis, percent, plain_number
+from evenflow.simulate import Result
+
+LOWEST_IMBALANCE = 1e-7  # drawn where there is none at all, so that a logarithm exists
+_LINES = ("-", "--", ":", "-.")
+_LINE_COLOURS = ("#1f5fbf", "#c8442f", "#2f9e6e", "#e0912f", "#7a4fb5", "#0f9db0", "#b0407f", "#8a6d1d")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A scheme's place between balance and memory."""
+
+    label: str
+    scheme: str
+    memory: float
+    max_over_mean: float
+    suits: bool = True
+    chosen: bool = False
+
+
+def draw_loads(loads: Mapping[str, Int64Array], schemes: Mapping[str, str] | None = None) -> Figure:
+    """Draw the load of each worker, fullest first, relative to the mean; one shape per label."""
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    axes = figure.subplots()
+    _loads_panel(axes, loads, schemes or {})
+    axes.legend(loc="upper right", title="largest load / mean")
+    return figure
+
+
+def _loads_panel(axes: Any, loads: Mapping[str, Int64Array], schemes: Mapping[str, str]) -> None:
+    ratios = {label: np.sort(load)[::-1] / load.mean() for label, load in loads.items()}
+    _by_worker(axes, ratios, schemes)
+    axes.axhline(1, color=GREY, linewidth=1, linestyle="--", zorder=1)
+    axes.set_ylabel("load / mean load")
+
+
+def _by_worker(axes: Any, values: Mapping[str, Float64Array], schemes: Mapping[str, str]) -> None:
+    """Draw falling values of the workers as steps; areas are filled where they can be told apart."""
+    highest = max(float(value[0]) for value in values.values())
+    drawn: list[str] = []
+    for label, value in values.items():
+        scheme = schemes.get(label, label)
+        edges = np.arange(value.size + 1) + 0.5
+        if len(values) <= 2:
+            axes.stairs(value, edges, fill=True, color=colour_of(scheme), alpha=0.15)
+        axes.stairs(
+            value,
+            edges,
+            color=colour_of(scheme),
+            linewidth=2,
+            linestyle=_LINES[drawn.count(scheme) % len(_LINES)],
+            baseline=None,
+            label=f"{label}: {value[0]:.2f}",
+        )
+        drawn.append(scheme)
+    axes.set_ylim(0, 1.12 * highest)
+    axes.set_xlim(0.5, max(value.size for value in values.values()) + 0.5)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("worker, fullest first")
+
+
+def draw_hot_keys(trace: Trace, workers: int) -> Figure:
+    """Draw the shares of the hottest keys over the stream, beside a worker's fair share."""
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    axes = figure.subplots()
+    windows = trace.shares.shape[1]
+    places = (np.arange(windows) + 0.5) / windows
+    for row, (label, shares) in enumerate(zip(trace.labels, trace.shares, strict=True)):
+        colour = _LINE_COLOURS[row % len(_LINE_COLOURS)]
+        marker = "o" if windows == 1 else ""
+        axes.plot(places, shares, color=colour, linewidth=1.8, marker=marker, label=plain_label(label, 22))
+    fair = 1 / workers
+    axes.axhline(fair, color=INK, linewidth=1, linestyle="--", label="a worker's fair share")
+    highest = max(float(trace.shares.max()), fair)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.08 * highest)
+    axes.yaxis.set_major_formatter(lambda value, _: percent(value))
+    axes.set_ylabel("share of the rows")
+    _time_ticks(axes, trace.times)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
+    return figure
+
+
+def _time_ticks(axes: Any, times: Float64Array | None) -> None:
+    ticks = np.linspace(0, 1, 5)
+    axes.set_xticks(ticks)
+    if times is None:
+        axes.set_xticklabels([percent(tick) for tick in ticks])
+        axes.set_xlabel("part of the stream")
+        return
+    places = np.rint(ticks * (times.size - 1)).astype(int)
+    axes.set_xticklabels(moments([float(times[place]) for place in places]))
+    axes.set_xlabel("time (windows of equally many rows)")
+
+
+def moments(seconds: Sequence[float]) -> list[str]:
+    """Return times as dates, or as seconds where they are too few to be dates.
+
+    >>> moments([1.6e9, 1.6e9 + 60]), moments([0.0, 12.5])
+    (['2020-09-13\\n12:26', '2020-09-13\\n12:27'], ['0 s', '12.5 s'])
+    """
+    if max(map(abs, seconds)) < 1e8 or max(map(abs, seconds)) > 2e11:
+        return [f"{plain_number(second)} s" for second in seconds]
+    days = seconds[-1] - seconds[0] >= 4 * 86400
+    shape = "%Y-%m-%d" if days else "%Y-%m-%d\n%H:%M"
+    return [datetime.fromtimestamp(second, UTC).strftime(shape) for second in seconds]
+
+
+def draw_balance_and_memory(points: Sequence[Point]) -> Figure:
+    """Draw every scheme by its memory and its largest load; the lower left is best."""
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    axes = figure.subplots()
+    memories = [point.memory for point in points]
+    heights = [point.max_over_mean for point in points]
+    right, top = max(2.0, 1.3 * max(memories)), max(1.5, 1.2 * max(heights))
+    axes.set_xlim(right**-0.05, right)
+    axes.set_ylim(top**-0.12, top)
+    log_axis(axes, "x", plain_number)
+    log_axis(axes, "y", plain_number)
+    for point in points:
+        colour = colour_of(point.scheme)
+        axes.plot(
+            point.memory,
+            point.max_over_mean,
+            marker="*" if point.chosen else "o",
+            markersize=17 if point.chosen else 8,
+            markerfacecolor=colour if point.suits else "white",
+            markeredgecolor=colour,
+            linestyle="",
+            zorder=4 if point.chosen else 3,
+        )
+    _label_points(figure, axes, points)
+    axes.set_xlabel("memory: copies of state per key (key grouping: 1)")
+    axes.set_ylabel("largest load / mean load")
+    return figure
+
+
+def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
+    """Put each name where it covers neither another name nor a point; points at one place share a label."""
+    figure.draw_without_rendering()
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    inside = axes.get_window_extent(renderer)
+    scale = figure.dpi / 72
+    places = [axes.transData.transform((point.memory, point.max_over_mean)) for point in points]
+    taken = [(x - 5 * scale, y - 5 * scale, x + 5 * scale, y + 5 * scale) for x, y in places]
+    for group in _neighbours(points, places, 9 * scale):
+        first = points[group[0]]
+        text = axes.annotate(
+            _in_lines([points[member].label for member in group]),
+            (first.memory, first.max_over_mean),
+            textcoords="offset points",
+            fontsize=9,
+            linespacing=1.15,
+            fontweight="bold" if first.chosen else "normal",
+            color=INK if first.suits else "#70757f",
+            xytext=(0, 0),
+        )
+        box = text.get_window_extent(renderer)
+        x, y = places[group[0]]
+        right, up = _free_place(x, y, box.width, box.height, scale, taken, inside)
+        text.set_position((right / scale, up / scale))
+        taken.append((x + right, y + up, x + right + box.width, y + up + box.height))
+
+
+def _neighbours(points: Sequence[Point], places: Sequence[Any], reach: float) -> list[list[int]]:
+    """Return the points in groups that stand at one place; the chosen one stands alone."""
+    order = sorted(
+        range(len(points)), key=lambda i: (not points[i].chosen, not points[i].suits, points[i].memory)
+    )
+    groups: list[list[int]] = []
+    for member in order:
+        for group in groups:
+            alike = points[group[0]].suits == points[member].suits and not points[group[0]].chosen
+            if alike and math.dist(places[group[0]], places[member]) < reach:
+                group.append(member)
+                break
+        else:
+            groups.append([member])
+    return groups
+
+
+def _in_lines(labels: Sequence[str], width: int = 26) -> str:
+    lines: list[str] = []
+    for label in labels:
+        if lines and len(lines[-1]) + len(label) < width:
+            lines[-1] += f", {label}"
+        else:
+            lines.append(label)
+    return ",\n".join(lines)
+
+
+def _free_place(
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    scale: float,
+    taken: Sequence[Sequence[float]],
+    inside: Any,
+) -> tuple[float, float]:
+    """Return where a name's lower left corner goes, relative to its point: the nearest place that is free."""
+    gap = 8 * scale
+    best, least = (gap, -height / 2), math.inf
+    for ring in range(14):
+        rise = ring * height * 0.75
+        sides = [(gap, -height / 2), (-gap - width, -height / 2)] if ring == 0 else []
+        for up in (gap * 0.6 + rise, -gap * 0.6 - height - rise):
+            sides += [(-width / 2, up), (gap * 0.5, up), (-gap * 0.5 - width, up)]
+        for offset in sides:
+            left, low = x + offset[0], y + offset[1]
+            box = (left, low, left + width, low + height)
+            covered = sum(_overlap(box, other) for other in taken)
+            outside = width * height - _overlap(box, (inside.x0, inside.y0, inside.x1, inside.y1))
+            if covered + 2 * outside < least - 1e-9:
+                best, least = offset, covered + 2 * outside
+        if least <= 1e-9:
+            break
+    return best
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, width) * max(0.0, height)
+
+
+def draw_simulation(results: Sequence[Result], labels: Sequence[str]) -> Figure:
+    """Draw simulated runs: over time and by worker, or against the number of workers where there are several.
+
+    With queues the panels show how much workers are used instead of what they got, and a third has latencies.
+    """
+    several = len({result.workers for result in results}) > 1
+    queues = all("latency_p50" in result.numbers for result in results)
+    panels = 3 if queues else 2
+    figure = Figure(figsize=(5.2 * panels + 1.8, 4.4), layout="constrained")
+    axes = figure.subplots(1, panels)
+    uneven = "imbalance_utilisation" if queues else "imbalance"
+    if several:
+        _against_workers(axes[0], results, labels, uneven, _UNEVEN[uneven][0])
+        _against_workers(axes[1], results, labels, "memory", "Memory: copies of state per key")
+    else:
+        _over_time(axes[0], results, labels, uneven)
+        _last_panel(axes[1], results, labels, queues)
+    if queues:
+        _latencies(axes[2], results, labels, several)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
+    figure.suptitle(plain_label(results[0].stream, 110), fontsize=10, color="#565b64", x=0.01, ha="left")
+    return figure
+
+
+_UNEVEN = {
+    "imbalance": ("Imbalance", "(max - mean load) / messages"),
+    "imbalance_utilisation": ("Uneven use", "max - mean of work sent / work possible"),
+}
+
+
+def _last_panel(axes: Any, results: Sequence[Result], labels: Sequence[str], queues: bool) -> None:
+    schemes = {label: result.scheme for result, label in zip(results, labels, strict=True)}
+    there = [int(result.over_time["workers"][-1]) for result in results]
+    if queues:
+        use = {
+            label: np.sort(np.nan_to_num(result.by_worker["utilisation"][:workers]))[::-1]
+            for result, label, workers in zip(results, labels, there, strict=True)
+        }
+        _by_worker(axes, use, schemes)
+        axes.set_title(f"Use of {there[0]:,} workers")
+        axes.set_ylabel("share of the time at work")
+        return
+    loads = {
+        label: result.loads[:workers] for result, label, workers in zip(results, labels, there, strict=True)
+    }
+    _loads_panel(axes, loads, schemes)
+    whole = " over the whole run" if there[0] != results[0].workers else ""
+    axes.set_title(f"Load of {there[0]:,} workers{whole}")
+
+
+def _over_time(axes: Any, results: Sequence[Result], labels: Sequence[str], field: str) -> None:
+    for number, (result, label) in enumerate(zip(results, labels, strict=True)):
+        axes.plot(
+            result.over_time["messages"],
+            np.maximum(result.over_time[field], LOWEST_IMBALANCE),
+            color=colour_of(result.scheme),
+            linestyle=_LINES[_occurrence(results, number) % len(_LINES)],
+            linewidth=1.8,
+            label=label,
+        )
+    log_axis(axes, "y", _or_nothing)
+    axes.xaxis.set_major_formatter(lambda value, _: plain_number(value))
+    axes.set_xlim(0, results[0].messages)
+    axes.set_title(f"{_UNEVEN[field][0]} over time")
+    axes.set_xlabel("messages")
+    axes.set_ylabel(_UNEVEN[field][1])
+
+
+def _or_nothing(value: float) -> str:
+    """Return the number at an axis; where nothing is drawn as the lowest value it is 0."""
+    return "0" if value <= 1.001 * LOWEST_IMBALANCE else plain_number(value)
+
+
+def _occurrence(results: Sequence[Result], place: int) -> int:
+    """Return how many runs of the same scheme stand before this one."""
+    return sum(result.scheme == results[place].scheme for result in results[:place])
+
+
+def _against_workers(
+    axes: Any, results: Sequence[Result], labels: Sequence[str], field: str, title: str
+) -> None:
+    for label in dict.fromkeys(labels):
+        runs = [result for result, other in zip(results, labels, strict=True) if other == label]
+        values = np.array([result.numbers[field] for result in runs])
+        floor = 0.0 if field == "memory" else LOWEST_IMBALANCE
+        axes.plot(
+            [result.workers for result in runs],
+            np.maximum(values, floor),
+            color=colour_of(runs[0].scheme),
+            linewidth=1.8,
+            marker="o",
+            label=label,
+        )
+    log_axis(axes, "y", _or_nothing)
+    log_axis(axes, "x", plain_number)
+    numbers = sorted({result.workers for result in results})
+    axes.set_xticks(numbers, [plain_number(number) for number in numbers])
+    axes.set_xlabel("workers")
+    axes.set_title(title)
+    axes.set_ylabel(_UNEVEN[field][1] if field in _UNEVEN else field)
+
+
+def _latencies(axes: Any, results: Sequence[Result], labels: Sequence[str], several: bool) -> None:
+    names = ("latency_p50", "latency_p95", "latency_p99")
+    shades = (1.0, 0.6, 0.3)
+    shown = [
+        f"{label}, {result.workers} workers" if several else label
+        for result, label in zip(results, labels, strict=True)
+    ]
+    for row, result in enumerate(results):
+        for name, shade in zip(reversed(names), reversed(shades), strict=True):
+            axes.barh(row, result.numbers[name], color=colour_of(result.scheme), alpha=shade, height=0.7)
+        axes.plot(result.numbers["latency_mean"], row, marker="|", markersize=14, color=INK, linestyle="")
+    axes.set_yticks(range(len(shown)), shown)
+    axes.invert_yaxis()
+    values = [result.numbers[name] for result in results for name in names]
+    if max(values) > 20 * min(values) > 0:
+        axes.set_xlim(0.5 * min(values), 1.5 * max(values))
+        log_axis(axes, "x", plain_number)
+    axes.set_title("Latency: p50, p95, p99 (dark to light), mean (bar)")
+    axes.set_xlabel("seconds")

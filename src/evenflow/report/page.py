@@ -1,0 +1,141 @@
+"""One self-contained HTML page: no script, no link to anywhere, every text escaped.
+
+A page is made of pieces of HTML. Text becomes HTML only through ``escape`` here, so a key named
+``<script>`` stays text; the page also tells the browser to run nothing and to load nothing.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from evenflow.errors import EvenflowError
+from evenflow.report.style import check_folder
+from evenflow.report.tables import Table, format_cell
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_CSS = """
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #f4f5f7; color: #20242b;
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif; }
+main { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .25rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin: 0 0 .75rem; }
+section { background: #fff; border: 1px solid #e1e4e8; border-radius: .6rem; padding: 1.25rem 1.4rem;
+  margin: 1.25rem 0; }
+section.answer { border-left: .35rem solid #1f5fbf; }
+p { margin: .5rem 0; }
+.lead { color: #565b64; overflow-wrap: anywhere; }
+.note { color: #565b64; font-size: .92rem; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem;
+  margin: 0 0 1rem; }
+.facts div { background: #f4f5f7; border-radius: .45rem; padding: .6rem .8rem; }
+.facts dt { color: #565b64; font-size: .82rem; }
+.facts dd { margin: 0; font-size: 1.25rem; font-weight: 600; overflow-wrap: anywhere; }
+pre { background: #20242b; color: #eef0f3; padding: .9rem 1.1rem; border-radius: .45rem; overflow-x: auto;
+  font: .88rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .6rem; border-bottom: 1px solid #e8eaee; text-align: left; vertical-align: top;
+  overflow-wrap: anywhere; }
+th { color: #565b64; font-weight: 600; border-bottom-width: 2px; overflow-wrap: normal; }
+th.number, td.number { text-align: right; white-space: nowrap; }
+tr.chosen td { background: #eaf1fb; font-weight: 600; }
+tr.muted td { color: #83888f; }
+figure { margin: 0; }
+figure svg { display: block; width: 100%; height: auto; }
+figcaption { color: #565b64; font-size: .92rem; margin-top: .4rem; }
+footer { color: #83888f; font-size: .85rem; }
+@media print { body { background: #fff; } section { break-inside: avoid; } }
+""".strip()
+
+
+def escape(text: str) -> str:
+    """Return text as HTML.
+
+    >>> escape("<script>")
+    '&lt;script&gt;'
+    """
+    return html.escape(text, quote=True)
+
+
+def page(title: str, lead: str, sections: Iterable[str], footer: str) -> str:
+    """Return a whole page; ``sections`` are HTML, the rest is text."""
+    body = "\n".join(sections)
+    return (
+        "<!DOCTYPE html>\n"
+        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{_CSS}\n</style>\n</head>\n<body>\n<main>\n"
+        f'<h1>{escape(title)}</h1>\n<p class="lead">{escape(lead)}</p>\n'
+        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def section(heading: str, *pieces: str, kind: str = "") -> str:
+    """Return a box with a heading; ``pieces`` are HTML."""
+    attribute = f' class="{escape(kind)}"' if kind else ""
+    return f"<section{attribute}>\n<h2>{escape(heading)}</h2>\n" + "\n".join(pieces) + "\n</section>"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph of text."""
+    attribute = f' class="{escape(kind)}"' if kind else ""
+    return f"<p{attribute}>{escape(text)}</p>"
+
+
+def code(text: str) -> str:
+    """Return lines of code."""
+    return f"<pre><code>{escape(text)}</code></pre>"
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> str:
+    """Return small boxes of (what, value)."""
+    boxes = "".join(f"<div><dt>{escape(what)}</dt><dd>{escape(value)}</dd></div>" for what, value in pairs)
+    return f'<dl class="facts">{boxes}</dl>'
+
+
+def figure(svg: str, caption: str) -> str:
+    """Return a drawn figure with its caption; ``svg`` comes from ``as_svg``."""
+    return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def table(content: Table, kinds: Sequence[str] | None = None) -> str:
+    """Return a table; ``kinds`` are the classes of its rows."""
+    right = content.right_aligned()
+    sides = [' class="number"' if is_right else "" for is_right in right]
+    head = "".join(
+        f"<th{side}>{escape(name)}</th>" for side, name in zip(sides, content.columns, strict=True)
+    )
+    rows = []
+    for number, row in enumerate(content.rows):
+        cells = "".join(
+            f"<td{side}>{escape(format_cell(cell))}</td>" for side, cell in zip(sides, row, strict=True)
+        )
+        kind = f' class="{escape(kinds[number])}"' if kinds and kinds[number] else ""
+        rows.append(f"<tr{kind}>{cells}</tr>")
+    note = paragraph(content.note, "note") if content.note else ""
+    body = "\n".join(rows)
+    inside = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+    return f'<div class="scroll"><table>\n{inside}\n</table></div>{note}'
+
+
+def write_page(text: str, path: str | Path) -> None:
+    """Write a page into a file."""
+    path = Path(path)
+    check_page_path(path)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EvenflowError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def check_page_path(path: str | Path) -> None:
+    """Refuse a file that a page cannot be written to, before the work is done."""
+    path = Path(path)
+    if path.suffix.lower() not in {".html", ".htm"}:
+        raise EvenflowError(f"a page cannot be written to {str(path)!r}; end it with .html.")
+    check_folder(path)

@@ -1,0 +1,84 @@
+"""Simulated runs as tables: balance and memory, and, where they were measured, queues, churn and merging."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evenflow.report.tables import Cell, Table
+from evenflow.simulate import Result
+
+_BALANCE = {
+    "imbalance": "imbalance",
+    "imbalance_mean": "mean over time",
+    "max_over_mean": "max/mean",
+    "replicas": "replicas",
+    "memory": "memory",
+    "head_keys": "head keys",
+    "head_share": "head share",
+}
+_ALWAYS = ("imbalance", "imbalance_mean")  # also where they are 0
+_QUEUES = {
+    "latency_mean": "mean",
+    "latency_p50": "p50",
+    "latency_p95": "p95",
+    "latency_p99": "p99",
+    "throughput": "messages/s",
+    "makespan": "makespan s",
+    "utilisation": "utilisation",
+    "queue_max": "longest queue",
+    "imbalance_utilisation": "uneven use",
+}
+_MOVES = {
+    "keys_moved": "keys moved",
+    "state_moved": "state moved",
+    "balance": "balance b",
+}
+_MERGES = {
+    "partials": "partial results",
+    "partials_per_period": "per period",
+    "aggregator_utilisation": "aggregator busy",
+    "aggregator_lag": "longest lag s",
+}
+
+
+def tables(results: Sequence[Result], labels: Sequence[str]) -> list[Table]:
+    """Return what people want to see first; everything is in the JSON."""
+    first = results[0]
+    size = f"{first.messages:,} messages, {first.numbers['keys']:,} keys, {_count(first.sources, 'source')}"
+    title = f"{size}: {first.stream}"
+    found = [
+        _balance(title, results, labels),
+        _table("Queues: latency in seconds", results, labels, _QUEUES),
+        _table("Migration, in keys and in messages", results, labels, _MOVES),
+        _table("Merging of partial results", results, labels, _MERGES),
+    ]
+    return [table for table in found if len(table.columns) > 2]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _balance(title: str, results: Sequence[Result], labels: Sequence[str]) -> Table:
+    table = _table(title, results, labels, _BALANCE)
+    speeds = [result.row()["messages_per_second"] / 1e6 for result in results]
+    return Table(
+        title,
+        [*table.columns, "M messages/s"],
+        [(*row, speed) for row, speed in zip(table.rows, speeds, strict=True)],
+        "Imbalance: (max - mean load) / messages, at the end and as the mean over the stream. Replicas: "
+        "distinct (key, worker) pairs; memory: replicas / keys. The speed is that of simulating.",
+    )
+
+
+def _table(title: str, results: Sequence[Result], labels: Sequence[str], wanted: dict[str, str]) -> Table:
+    """Return what was measured of ``wanted``: without columns, and without rows, that have nothing."""
+    names = [
+        name for name in wanted if any(result.numbers.get(name) for result in results) or name in _ALWAYS
+    ]
+    rows: list[tuple[Cell, ...]] = []
+    for result, label in zip(results, labels, strict=True):
+        if not any(name in result.numbers for name in names):
+            continue
+        rows.append((label, result.workers, *(result.numbers.get(name) for name in names)))
+    return Table(title, ["scheme", "workers", *(wanted[name] for name in names)], rows)

@@ -1,0 +1,180 @@
+"""How figures look, and how they become files or SVG inside a page.
+
+A figure is made and drawn inside ``styled``: text is never read as mathematics (a key may be ``$x$``), and
+an SVG keeps its text as text, so that a browser finds it, reads it aloud and has the letters that
+matplotlib's font lacks.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from evenflow.errors import EvenflowError
+
+KINDS = ("png", "svg", "pdf")
+GREY = "#8a8f98"
+INK = "#20242b"
+_FIXED = {
+    "key": "#c8442f",
+    "fill": "#1f5fbf",
+    "shuffle": "#4d535c",
+    "partial-key": "#e0912f",
+    "d-choices": "#2f9e6e",
+    "w-choices": "#7a4fb5",
+    "random-choices": "#0f9db0",
+    "consistent": "#b0407f",
+    "explicit": "#8a6d1d",
+    "fish": "#5aa832",
+    "dynamic-key": "#e58ab8",
+    "two-choices": "#6b8fd6",
+    "greedy-d": "#a3693b",
+    "round-robin-head": "#b9a3e3",
+    "consistent-hash": "#9aa636",
+    "bounded-load": "#3f7d7a",
+}
+_OTHERS = ("#5f6fa8", "#d1a04a", "#7d8f69", "#d98b73", "#58b09c", "#94667e")
+_STYLE = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.family": ["sans-serif"],
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlecolor": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e6ea",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#565b64",
+    "ytick.color": "#565b64",
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+
+@contextmanager
+def styled(salt: str = "evenflow") -> Iterator[None]:
+    """Draw in evenflow's style; each figure of a page needs a ``salt``, or one's parts clip another's."""
+    log = logging.getLogger("matplotlib.font_manager")
+    level = log.level
+    with rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        log.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+
+
+def save(draw: Callable[[], Figure], path: str | Path) -> None:
+    """Draw a figure into a file, of the kind that its name ends with."""
+    path = Path(path)
+    check_figure_path(path)
+    with styled():
+        kind = path.suffix[1:].lower()
+        metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        content = io.BytesIO()
+        draw().savefig(content, format=kind, dpi=150, metadata=metadata[kind])
+    try:
+        path.write_bytes(content.getvalue())
+    except OSError as error:
+        raise EvenflowError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def check_figure_path(path: str | Path) -> None:
+    """Refuse a file that a figure cannot be written to, before the work is done."""
+    path = Path(path)
+    if path.suffix[1:].lower() not in KINDS:
+        raise EvenflowError(f"a figure cannot be written to {str(path)!r}; end it with .png, .svg or .pdf.")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file whose folder does not exist, or that is a folder itself."""
+    if not path.parent.is_dir():
+        raise EvenflowError(f"{str(path)!r} cannot be written: there is no folder {str(path.parent)!r}.")
+    if path.is_dir():
+        raise EvenflowError(f"{str(path)!r} is a folder; name a file in it.")
+
+
+def as_svg(draw: Callable[[], Figure], salt: str, description: str) -> str:
+    """Draw a figure as an ``svg`` element for a page; it scales with the page's width."""
+    with styled(salt):
+        text = io.StringIO()
+        figure = draw()
+        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", metadata=metadata, transparent=True)
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, count=1, flags=re.DOTALL)
+    head, rest = svg.split(">", 1)
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
+    from html import escape
+
+    return f'{head} role="img" aria-label="{escape(description)}">{rest}'
+
+
+def colour_of(scheme: str) -> str:
+    """Return the colour that a scheme has in every figure."""
+    if scheme in _FIXED:
+        return _FIXED[scheme]
+    return _OTHERS[sum(map(ord, scheme)) % len(_OTHERS)]
+
+
+def log_axis(axes: Any, which: str, formatter: Callable[[float], str]) -> None:
+    """Make the x or y axis logarithmic, with few round numbers at it."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = getattr(axes, f"{which}axis")
+    low, high = sorted(axis.get_view_interval())
+    decades = math.log10(high / low)
+    if decades < 0.8:
+        axis.set_major_locator(MaxNLocator(6))
+    else:
+        axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,), numticks=12))
+    axis.set_minor_locator(LogLocator(10, subs=tuple(range(2, 10)), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: formatter(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def plain_number(value: float) -> str:
+    """Return a number for an axis.
+
+    >>> [plain_number(value) for value in (1.0, 0.25, 2e6, 0.0001, 1500)]
+    ['1', '0.25', '2M', '1e-4', '1,500']
+    """
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-3:
+        return re.sub(r"e-0*", "e-", f"{value:.3g}" if abs(value) < 1e-4 else f"{value:.0e}")
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            unit = 1e3 if letter == "k" else limit
+            return f"{value / unit:g}{letter}"
+    return f"{value:,.10g}"
+
+
+def percent(value: float) -> str:
+    """Return a share for an axis.
+
+    >>> percent(0.5), percent(0.002), percent(1.0)
+    ('50%', '0.2%', '100%')
+    """
+    return f"{100 * value:.10g}%"
