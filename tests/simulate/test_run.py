@@ -315,3 +315,16 @@ def test_memory_is_keys_times_workers_bits() -> None:
         run.run()
         held.append(run.observer.pairs.state.bits.nbytes)
     assert held[0] == held[1] <= 5000 * (100 + 64) / 8
+
+
+@pytest.mark.parametrize("events", [[], [Rescale(at=30_000, workers=7)]])
+def test_several_sources_of_fill_without_splitting_agree_on_every_owner(events: list[Rescale]) -> None:
+
+    spec = "zipf:z=1.0,keys=2000,messages=60000,seed=3"
+    one, four = (
+        simulate(ef.scheme("fill", split=False), spec, workers=8, sources=sources, events=events)
+        for sources in (1, 4)
+    )
+    # a key has one owner at a time, so replicas are keys and what moved
+    assert four.row()["replicas"] <= four.row()["keys"] + four.row()["keys_moved"]
+    assert four.row()["max_over_mean"] <= 1.2 * one.row()["max_over_mean"]

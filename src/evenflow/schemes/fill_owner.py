@@ -90,17 +90,17 @@ class OwnerRouter(Router):
         epoch = self.state.epoch
         self._settle(self.scheme.epsilon + DEVIATIONS / np.sqrt(epoch[1] / self.workers))
         epoch[:] = min(2 * int(epoch[1]), self.scheme.horizon * self.workers)
-        self._forget_counts()
+        self.forget_counts()
 
-    def end_epoch_as(self, other: OwnerRouter) -> None:
+    def agree_with(self, other: OwnerRouter) -> None:
         """Take over the owners that another source of the same run has come to."""
         self.state.buckets[:] = other.state.buckets
         self.state.epoch[:] = other.state.epoch
         owned = KeyTable(other.state.owned.keys.copy(), other.state.owned.slots.copy())
         self.state = self.state._replace(owned=owned)
-        self._forget_counts()
 
-    def _forget_counts(self) -> None:
+    def forget_counts(self) -> None:
+        """Begin to count anew."""
         self.state.brought[:] = 0
         self.state = self.state._replace(counters=new_counters(self._hot_keys()))
 
@@ -150,15 +150,30 @@ class OwnerRouter(Router):
 
 def settle_together(routers: Sequence[OwnerRouter]) -> None:
     """End the epoch of all sources of one run: the same owners for all, from what they counted together."""
+    _give_all_counts_to_the_first(routers)
+    routers[0].end_epoch()
+    for router in routers[1:]:
+        router.agree_with(routers[0])
+        router.forget_counts()
+
+
+def rescale_together(routers: Sequence[OwnerRouter], workers: int) -> None:
+    """Change the number of workers of all sources of one run; they agree on every owner."""
+    _give_all_counts_to_the_first(routers)
+    for router in routers:
+        router.rescale(workers)
+    for router in routers[1:]:
+        router.agree_with(routers[0])
+        router.forget_counts()
+
+
+def _give_all_counts_to_the_first(routers: Sequence[OwnerRouter]) -> None:
     first = routers[0]
     merged = SpaceSaving.merged([SpaceSaving.over(router.state.counters) for router in routers])
     first.state = first.state._replace(
         brought=sum((router.state.brought for router in routers[1:]), first.state.brought),
         counters=merged.counters,
     )
-    first.end_epoch()
-    for router in routers[1:]:
-        router.end_epoch_as(first)
 
 
 def _owners_of(owned: KeyTable, keys: UInt64Array) -> Int32Array:

@@ -90,7 +90,7 @@ def settle(
     if target is None:
         target = targets(shares, float(weights.sum()))
     result = owners.astype(np.int32, copy=True)
-    if result.size and 0 <= result.min() and result.max() < shares.size:
+    if result.size and result.min() >= 0 and result.max() < shares.size:
         carried = np.bincount(result, weights, shares.size)
         if (carried <= target * (1 + tolerance)).all():
             return result  # nobody is over: no need to look at the units

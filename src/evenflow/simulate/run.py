@@ -27,7 +27,7 @@ from evenflow.simulate.observer import Observer
 from evenflow.simulate.queueing import Arrivals, Queueing, parse_capacities
 from evenflow.simulate.result import Result
 from evenflow.simulate.setting import Configuration, Head, Setting
-from evenflow.simulate.together import Together
+from evenflow.simulate.together import together
 from evenflow.streams.base import CHUNK, Stream
 
 SEGMENT = 1 << 17  # messages routed at once; their arrays fit into a cache
@@ -85,7 +85,7 @@ class Simulation:
         self.arrivals = Arrivals(setting.queueing, setting.seed)
         self.queues = setting.new_queues()
         self.observer = Observer(setting, self.queues)
-        self.together = Together(self.scheme, self.routers)
+        self.together = together(self.scheme, self.routers)
         self.feedback = feedback_for(self.scheme, self.routers, self.queues, setting.work)
         self.message = 0
         self.workers = setting.workers
