@@ -76,17 +76,17 @@ class Explicit(Scheme):
     (16, True)
     """
 
-    algorithm: str = "redist"
-    resources: str = "LCL"
-    alpha: float | tuple[float, float, float] = 1.2
-    sigma: float = 0.1
-    utility: str = "APM"
-    domain: int = 10**6
-    window: int | None = None
-    counters: int = 3
-    every: int | None = None
+    algorithm: str = "redist"  # or scan, readj
+    resources: str = "LCL"  # state, computation, communication: C, L or Q each
+    alpha: float | tuple[float, float, float] = 1.2  # allowed max / min load, of all or of each resource
+    sigma: float = 0.1  # the untracked keys' part of that; lower tracks more keys
+    utility: str = "APM"  # or A, APLM, ATM, ATLM (4.3)
+    domain: int = 10**6  # distinct keys expected, |D|
+    window: int | None = None  # messages that frequencies are about; None: domain
+    counters: int = 3  # that take turns in emulating the window
+    every: int | None = None  # messages between two looks; None: window / 10, 0: never
     counting: bool = True
-    replicas: int = 1000
+    replicas: int = 1000  # points of a worker on the ring
 
     name = "explicit"
     aliases = ("gedik",)
