@@ -39,10 +39,13 @@ class Advice:
     def ranked(self) -> list[Outcome]:
         """Return the schemes that suit the work before the others, then by memory among
         those within a twentieth of the lowest load, then by load."""
-        lowest = min(outcome.max_over_mean for outcome in self.outcomes if suits(outcome, self.work))
+        lowest = {
+            fit: min((o.max_over_mean for o in self.outcomes if suits(o, self.work) == fit), default=0.0)
+            for fit in (True, False)
+        }
 
         def place(outcome: Outcome) -> tuple[bool, bool, float, float]:
-            uneven = outcome.max_over_mean > CLOSE * lowest
+            uneven = outcome.max_over_mean > CLOSE * lowest[suits(outcome, self.work)]
             order = (outcome.max_over_mean, outcome.memory)
             return not suits(outcome, self.work), uneven, *(order if uneven else order[::-1])
 

@@ -5,7 +5,8 @@ The rule, in order:
 1. stateless work: ``shuffle``;
 2. the best scheme that may be used gains too little over key grouping: ``key``. Too little is less than a
    tenth, or, where no key has a tenth of a worker's share (then only chance is uneven), less than a third;
-3. keys may be split: ``fill``, unless another scheme's fullest worker is lower by more than a twentieth;
+3. keys may be split: ``fill``, unless another scheme's fullest worker is lower by more than a twentieth (told
+   from at least 100 rows per worker);
 4. keys have one owner: of the schemes within a twentieth of the lowest, the one that moves least state.
 """
 
@@ -18,12 +19,12 @@ from dataclasses import dataclass
 from evenflow.advise.compare import Outcome
 from evenflow.advise.profile import Profile, share_text
 from evenflow.errors import EvenflowError
-from evenflow.schemes.spelling import spell
 
 GAIN = 1.10  # over key grouping that is worth a change
 GAIN_BY_CHANCE = 1.35  # the same where no key is hot
 HOT = 0.1  # of a worker's share: such a key is hot
 CLOSE = 1.05  # schemes within this of the lowest load are as good
+ENOUGH = 100  # rows per worker before chance is out of it
 WORK = ("mergeable", "one-owner", "stateless")
 
 
@@ -51,7 +52,8 @@ def recommend(
         )
         return Recommendation(by_name["shuffle"], reason, code_for(by_name["shuffle"], work, workers, key))
     base = by_name["key"]
-    best = _best(outcomes, work)
+    enough = found.messages >= ENOUGH * workers
+    best = _best(outcomes, work, enough)
     hot_share = found.top[1] * workers
     too_little = GAIN if hot_share >= HOT else GAIN_BY_CHANCE
     chosen = base if best.speed_up < too_little else best
@@ -60,13 +62,13 @@ def recommend(
     return Recommendation(chosen, reason, code_for(chosen, work, workers, key), notes)
 
 
-def _best(outcomes: Sequence[Outcome], work: str) -> Outcome:
+def _best(outcomes: Sequence[Outcome], work: str, enough: bool) -> Outcome:
     allowed = [outcome for outcome in outcomes if suits(outcome, work)]
     lowest = min(outcome.max_over_mean for outcome in allowed)
     close = [outcome for outcome in allowed if outcome.max_over_mean <= CLOSE * lowest]
     if work == "one-owner":
         return min(close, key=lambda outcome: (outcome.state_moved or 0.0, outcome.max_over_mean))
-    ours = [outcome for outcome in close if outcome.spelling == "fill"]
+    ours = [outcome for outcome in (close if enough else allowed) if outcome.spelling == "fill"]
     return ours[0] if ours else min(close, key=lambda outcome: outcome.memory)
 
 
@@ -129,6 +131,11 @@ def _notes(found: Profile, chosen: Outcome, hot_share: float, workers: int, work
             "If the work is only count, sum, max and the like, df.groupBy(...).agg(...) needs none of this: "
             "Spark combines rows before it sends them."
         )
+    if found.messages < ENOUGH * workers:
+        notes.append(
+            f"There are only {found.messages:,} rows for {workers:,} workers; with fewer than {ENOUGH} rows "
+            "per worker chance decides much of this."
+        )
     if found.keys < workers:
         notes.append(
             f"There are fewer keys ({found.keys:,}) than workers ({workers:,}): without splitting, workers "
@@ -146,20 +153,21 @@ def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> st
         return f"df = df.repartition({workers})"
     if chosen.scheme.name == "key":
         return f"df = {spark}"
+    options = "" if chosen.scheme.name == "fill" else f", scheme={json.dumps(chosen.scheme.name)}"
     if work == "one-owner":
-        return (
-            "from evenflow.spark import apply\n\n"
-            f"# instead of df.groupBy({', '.join(names)}).applyInArrow(your_function, schema): whole groups, "
-            "hot keys apart\n"
-            f"result = apply(df, key={column}, using=your_function, schema=schema, workers={workers})"
+        options += ", split=False"
+        rest = (
+            f"# Whole groups, instead of df.groupBy({', '.join(names)}).applyInArrow(function, schema):\n"
+            f"# evenflow.spark.apply(df, {column}, using=function, schema=schema, workers={workers})"
         )
-    options = "" if chosen.spelling == "fill" else f", scheme={json.dumps(spell(chosen.scheme))}"
+    else:
+        rest = (
+            "# A hot key is now on several workers: merge its partial results, or let evenflow do both:\n"
+            f"# evenflow.spark.aggregate(df, {column}, using=YourAggregator(), schema=schema, workers={workers})"
+        )
     return (
-        "from evenflow.spark import aggregate, balance\n\n"
-        f"df = df.transform(balance({column}, workers={workers}{options}))  # instead of {spark}\n\n"
-        "# a hot key is now on several workers: merge its partial results, or let evenflow do both\n"
-        f"result = aggregate(df, key={column}, using=YourAggregator(), schema=schema, "
-        f"workers={workers}{options})"
+        "from evenflow.spark import balance\n\n"
+        f"df = df.transform(balance({column}, workers={workers}{options}))  # instead of {spark}\n{rest}"
     )
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenflow.commands.terminal import Json, print_json, progress
 from evenflow.errors import EvenflowError
+
+if TYPE_CHECKING:
+    from evenflow.advise import Advice
 
 
 def advise(
@@ -64,13 +70,38 @@ def advise(
     if as_json:
         print_json(advice.to_dict())
         return
-    from evenflow.report.advice import closing_lines, facts_table, hottest_table, schemes_table
+    _show(advice)
+    if html is not None:
+        _tell(f"The report with figures is in {html}.")
+
+
+def _show(advice: Advice) -> None:
+    """Print the advice, what to do last: that is where people look."""
+    from evenflow.report.advice import facts_table, hottest_table, label_of, remarks, schemes_table
     from evenflow.report.tables import show
 
-    show([facts_table(advice), hottest_table(advice), schemes_table(advice)])
-    typer.echo(f"\n{closing_lines(advice)}")
-    if html is not None:
-        typer.echo(f"\nThe report with figures is in {html}.")
+    show([facts_table(advice)])
+    for remark in remarks(advice):
+        _tell(remark)
+    typer.echo()
+    show([hottest_table(advice)])
+    typer.echo()
+    show([schemes_table(advice)])
+    chosen = advice.recommendation
+    is_terminal = sys.stdout.isatty()
+    heading = f"Recommended: {label_of(chosen.outcome)}"
+    typer.echo()
+    typer.secho(heading if is_terminal else f"### {heading}", bold=True)
+    _tell(chosen.reason)
+    typer.echo(f"\n{chosen.code}" if is_terminal else f"\n```python\n{chosen.code}\n```")
+    for note in chosen.notes:
+        _tell(note)
+
+
+def _tell(text: str) -> None:
+    """Print a paragraph, broken between words on a terminal."""
+    width = shutil.get_terminal_size().columns
+    typer.echo("\n" + (textwrap.fill(text, width) if sys.stdout.isatty() else text))
 
 
 def _work(mergeable: bool, one_owner: bool, stateless: bool) -> str:

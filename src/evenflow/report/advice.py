@@ -81,7 +81,7 @@ def hottest_table(advice: Advice) -> Table:
             plain_label(hot.label, 60),
             hot.messages,
             share_text(hot.share),
-            round(hot.share * advice.workers, 2),
+            f"{hot.share * advice.workers:.2f}",
         )
         for hot in advice.profile.hottest[:HOTTEST]
     ]
@@ -140,25 +140,17 @@ def title(advice: Advice) -> str:
 
 def facts_table(advice: Advice) -> Table:
     """Return the facts as a table for a terminal."""
-    return Table(
-        title(advice),
-        ("", "value"),
-        facts(advice),
-        note=" ".join([_sampled(advice), change_text(advice)]).strip(),
-    )
+    return Table(title(advice), ("", "value"), facts(advice))
+
+
+def remarks(advice: Advice) -> list[str]:
+    """Return what belongs to the facts: which rows were read, and whether the hot keys change."""
+    sample = [_sampled(advice)] if advice.profile.sample else []
+    return [*sample, change_text(advice)]
 
 
 def _sampled(advice: Advice) -> str:
-    return f"A sample was read: {advice.profile.sample}." if advice.profile.sample else ""
-
-
-def closing_lines(advice: Advice) -> str:
-    """Return the recommendation as plain text: scheme, reason, notes and code."""
-    chosen = advice.recommendation
-    lines = [f"Recommended: {label_of(chosen.outcome)}", "", chosen.reason]
-    for note in chosen.notes:
-        lines += ["", note]
-    return "\n".join([*lines, "", chosen.code])
+    return f"A sample was read: {advice.profile.sample}."
 
 
 def advice_page(advice: Advice) -> str:
