@@ -58,6 +58,9 @@ class Step:
 
     def _written(self, keys: list[pa.Array], states: list[State]) -> pa.RecordBatch:
         """Return keys with their states, or with the results of these."""
+        return pa.RecordBatch.from_arrays(self._columns(keys, states), names=list(self.names))
+
+    def _columns(self, keys: list[pa.Array], states: list[State]) -> list[pa.Array]:
         shape = self.buffer
         if self.result is not None:
             shape, states = self.result, self._finished(keys, states)
@@ -66,7 +69,7 @@ class Step:
             return key_text(self.layout.key_names, keys, row)
 
         records = [shape.record(state, where, row) for row, state in enumerate(states)]
-        return pa.RecordBatch.from_arrays([*keys, *shape.columns(records, where)], names=list(self.names))
+        return [*keys, *shape.columns(records, where)]
 
     def _finished(self, keys: list[pa.Array], states: list[State]) -> list[Any]:
         results: list[Any] = []
@@ -99,7 +102,7 @@ class Merge(Step):
     """States of the same key become one."""
 
     def _fold(self, here: Cut, states: list[State]) -> None:
-        parts = list(map(_shape(self.aggregator, self.buffer), self.buffer.python(here.rows.columns)))
+        parts = list(map(shape_of(self.aggregator, self.buffer), self.buffer.python(here.rows.columns)))
         merge = self.aggregator.merge
         start = 0
         try:
@@ -120,7 +123,7 @@ class Finish(Step):
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run over one partition."""
-        shape = _shape(self.aggregator, self.buffer)
+        shape = shape_of(self.aggregator, self.buffer)
         for batch in batches:
             states = list(map(shape, self.buffer.python([batch.column(place) for place in self.layout.rows])))
             yield self._written([batch.column(place) for place in self.layout.keys], states)
@@ -130,7 +133,7 @@ def _joined(keys: list[list[pa.Array]]) -> list[pa.Array]:
     return [pa.concat_arrays(pieces) for pieces in zip(*keys, strict=True)]
 
 
-def _shape(aggregator: Aggregator, buffer: Records) -> Shape:
+def shape_of(aggregator: Aggregator, buffer: Records) -> Shape:
     """Return how a record becomes a state: as whatever ``zero`` returns."""
     zero = aggregator.zero()
     if isinstance(zero, dict):
