@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from evenflow.papers.experiment import Rows
@@ -21,21 +21,26 @@ def lines(
     xlabel: str = "",
     ylabel: str = "",
     logx: bool = False,
-    logy: bool = False,
+    logy: bool | Collection[Any] = False,
     markers: bool = True,
+    own_scale: bool = False,
 ) -> None:
-    """Draw ``y`` over ``x``, a line per value of ``series``, a panel per value of ``panels``."""
+    """Draw ``y`` over ``x``, a line per value of ``series``, a panel per value of ``panels``.
+
+    ``own_scale``: every panel has its own y axis; ``logy`` may name the panels it is meant for.
+    """
     values = _values(rows, panels) if panels else [None]
-    axes = _panels(figure, len(values), shared=True)
+    axes = _panels(figure, len(values), shared=not own_scale)
     names = _values(rows, series)
     for panel, value in zip(axes, values, strict=True):
         own = [row for row in rows if panels is None or row.get(panels) == value]
+        log = logy if isinstance(logy, bool) else value in logy
         for place, name in enumerate(names):
             mine = [row for row in own if row.get(series) == name and row.get(y) is not None]
             points = sorted((row[x], row[y]) for row in mine)
             if points:
                 style = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 4} if markers else {}
-                shown = [(a, max(b, 1e-8) if logy else b) for a, b in points]
+                shown = [(a, max(b, 1e-8) if log else b) for a, b in points]
                 panel.plot(
                     *zip(*shown, strict=True), label=str(name), color=f"C{place % 10}", linewidth=1.3, **style
                 )
@@ -44,7 +49,7 @@ def lines(
             panel.set_title(f"{value}" if isinstance(value, str) else f"{panels} = {value}", fontsize=9)
         if logx:
             panel.set_xscale("log")
-        if logy:
+        if log:
             panel.set_yscale("log")
         panel.grid(alpha=0.25)
     handles, labels = _legend(axes)
