@@ -562,7 +562,8 @@ def _data_points(setting: Setting) -> list[Row]:
     return [{"name": name, "stream": setting.stream(name)} for name in ("WP", "TW", "CT")]
 
 
-def _measure_data(name: str, stream: str) -> list[Row]:
+def measure_data(name: str, stream: str) -> list[Row]:
+    """Count messages, keys and the hottest key of a stream."""
     opened = open_stream(stream)
     counts = np.zeros(0, np.int64)
     for chunk in opened.chunks():
@@ -853,7 +854,7 @@ EXPERIMENTS = [
         "The streams",
         f"Messages, keys, share of the hottest key. {STAND_INS}",
         _data_points,
-        _measure_data,
+        measure_data,
         None,
         (Claim("V-A", "skew of the streams", "p1: WP 9.32, TW 2.67, CT 3.29 percent", _skewed_alike),),
     ),
