@@ -327,8 +327,8 @@ _CLOCK = (
 )
 
 _NEIGHBOURS = (
-    "DKG's candidates are neighbours (hash, hash + 1): of the other keys a tenth has both of them among the hot "
-    "key's two workers and cannot avoid them, where PKG's independent candidates nearly always can."
+    "DKG's candidates are neighbours (hash, hash + 1): of the other keys a tenth has both of them among the "
+    "hot key's two workers and cannot avoid them, where PKG's independent candidates nearly always can."
 )
 
 EXPERIMENTS = [
@@ -486,7 +486,7 @@ EXPERIMENTS = [
                 "more workers hardly change PKG's latency at this skew",
                 "barely changed",
                 _little_change,
-                "here arrivals grow with what SG can serve, so two workers fall further behind the more there are",
+                "here arrivals grow with what SG can serve, so two workers fall further behind",
             ),
             Claim(
                 "5.5",
