@@ -22,7 +22,7 @@ NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 7)
 
 def _words(value: object) -> str:
     """The same test id in every process: some values have no repr that lasts."""
-    return value if isinstance(value, str) else "values"
+    return str(value) if isinstance(value, str | pa.DataType) else "values"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,6 @@ def _words(value: object) -> str:
         ([None, None], pa.null()),
         ([], pa.null()),
     ],
-    ids=str,
     ids=_words,
 )
 def test_a_list_has_the_type_that_spark_infers(values: list[Any], kind: pa.DataType) -> None:
@@ -176,7 +175,6 @@ class Colour(enum.Enum):
         ([Decimal("0.1") ** 19], "type Decimal do not fit"),
         ([np.uint64(1)], "uint64"),
     ],
-    ids=str,
     ids=_words,
 )
 def test_mixed_and_unhashable_objects_are_refused(values: list[Any], sentence: str) -> None:
