@@ -59,7 +59,7 @@ class Held(Stream):
 
 def run(quick: bool = False, say: Say = silent) -> list[Row]:
     """Return one row per measurement, with the ratio to routing alone and its limit."""
-    messages, rounds = (MESSAGES // 10, 3) if quick else (MESSAGES, 3)
+    messages, rounds = (MESSAGES // 10, 3) if quick else (MESSAGES, 5)
     load = zipf(1.4, 10**5, messages)
     stream = Held(Zipf(z=1.4, keys=10**5, messages=messages, seed=1))
     by_key, partial = (routing(Subject(ef.scheme(name)), WORKERS, load) for name in ("key", "partial-key"))
