@@ -16,9 +16,11 @@ from evenflow.keys import candidate
 from evenflow.schemes.dynamic_key import (
     DynamicKey,
     DynamicKeyRouter,
+    _set_width,
     threshold_for,
     width_limit_for,
 )
+from evenflow.sketches.table import table_find
 from reference.dynamic import DynamicKeyReference
 
 HOT = 7
@@ -164,6 +166,18 @@ def test_wide_keys_are_bounded_and_the_one_away_longest_gives_way() -> None:
         assert len(router.widths) <= 10
         widened |= set(router.widths)
     assert len(widened) > 12  # so some had to give way
+
+
+def test_a_key_that_gave_way_has_two_workers_again() -> None:
+    router = router_of(50, expected_keys=10)
+    keys = np.arange(1, 12, dtype=np.uint64)
+    router.route(keys, np.zeros(11))
+    for now, key in enumerate(keys):  # one more than the map holds
+        _set_width(router.state, table_find(router.state.space.table, key), key, 4, float(now))
+    assert router.widths == dict.fromkeys(range(2, 12), 4)
+    assert router.state.wide_at[table_find(router.state.space.table, keys[0])] == -1
+    used = router.route(np.full(40, 1, np.uint64), np.full(40, 20.0))
+    assert len(set(used.tolist())) == 2
 
 
 def test_paper_defaults() -> None:
