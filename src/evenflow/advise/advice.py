@@ -9,7 +9,7 @@ from typing import Any
 
 from evenflow.advise.compare import Outcome, compare, contenders, shuffled
 from evenflow.advise.profile import HotKey, Profile, profile
-from evenflow.advise.recommend import CLOSE, Recommendation, recommend, suits
+from evenflow.advise.recommend import CLOSE, Recommendation, check_work, recommend, suits
 from evenflow.schemes import scheme
 from evenflow.streams import FileStream, Stream, open_stream
 from evenflow.streams.sample import take_sample
@@ -113,6 +113,7 @@ def advise(
     >>> advise("zipf:z=1.4,keys=1000,messages=1e4", workers=8).recommendation.outcome.spelling
     'fill'
     """
+    check_work(work)
     workers = scheme("key").router(workers, seed).workers  # says so if it is not a number of workers
     opened = open_stream(stream, key=key, time=time) if not isinstance(stream, Stream) else stream
     if sample is not None:

@@ -42,8 +42,7 @@ def recommend(
     found: Profile, outcomes: Sequence[Outcome], workers: int, work: str, key: Sequence[str]
 ) -> Recommendation:
     """Choose one of ``outcomes`` for work that is ``mergeable``, ``one-owner`` or ``stateless``."""
-    if work not in WORK:
-        raise EvenflowError(f"work is {work!r}; it is one of {', '.join(WORK)}.")
+    check_work(work)
     by_name = {outcome.spelling: outcome for outcome in outcomes}
     if work == "stateless":
         reason = (
@@ -60,6 +59,12 @@ def recommend(
     reason = _reason(found, base, best, chosen, by_name["shuffle"], workers, work)
     notes = _notes(found, chosen, hot_share, workers, work)
     return Recommendation(chosen, reason, code_for(chosen, work, workers, key), notes)
+
+
+def check_work(work: str) -> None:
+    """Refuse a kind of work that is not known."""
+    if work not in WORK:
+        raise EvenflowError(f"work is {work!r}; it is one of {', '.join(WORK)}.")
 
 
 def _best(outcomes: Sequence[Outcome], work: str, enough: bool) -> Outcome:
@@ -163,7 +168,8 @@ def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> st
     else:
         rest = (
             "# A hot key is now on several workers: merge its partial results, or let evenflow do both:\n"
-            f"# evenflow.spark.aggregate(df, {column}, using=YourAggregator(), schema=schema, workers={workers})"
+            f"# evenflow.spark.aggregate(df, {column}, using=YourAggregator(), schema=schema, "
+            f"workers={workers})"
         )
     return (
         "from evenflow.spark import balance\n\n"

@@ -1,0 +1,68 @@
+"""A page: well formed, everything escaped, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evenflow.errors import EvenflowError
+from evenflow.report import page as html
+from evenflow.report.tables import Table
+
+EVIL = "</p><script>alert(1)</script>&\"'"
+SAFE = "&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#x27;"
+
+
+def test_every_piece_escapes_its_text() -> None:
+    pieces = [
+        html.paragraph(EVIL, EVIL),
+        html.code(EVIL),
+        html.facts([(EVIL, EVIL)]),
+        html.figure("<svg></svg>", EVIL),
+        html.section(EVIL, kind=EVIL),
+        html.table(Table(EVIL, (EVIL, "n"), [(EVIL, 1)], note=EVIL), [EVIL]),
+        html.page(EVIL, EVIL, [], EVIL),
+    ]
+    for piece in pieces:
+        assert "<script" not in piece
+        assert "alert(1)" in piece
+        assert EVIL not in piece
+        assert SAFE in piece
+
+
+def test_a_page_forbids_scripts_and_loading() -> None:
+    page = html.page("Title", "lead", ["<section></section>"], "footer")
+    assert page.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert "default-src 'none'" in page
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_numbers_stand_to_the_right_and_rows_have_their_kind() -> None:
+    table = html.table(Table("", ("key", "rows", "share"), [("a", 1000, "5%"), ("b", 2, "")]), ["chosen", ""])
+    assert '<th>key</th><th class="number">rows</th><th class="number">share</th>' in table
+    assert (
+        '<tr class="chosen"><td>a</td><td class="number">1,000</td><td class="number">5%</td></tr>' in table
+    )
+    assert '<tr><td>b</td><td class="number">2</td><td class="number"></td></tr>' in table
+
+
+def test_a_page_is_written_as_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    html.write_page("東京", path)
+    assert path.read_bytes() == "東京".encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("page.txt", "end it with .html"),
+        ("none/page.html", "there is no folder"),
+        ("folder.html", "is a folder"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_refused(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(EvenflowError, match=sentence):
+        html.check_page_path(tmp_path / name)
