@@ -25,6 +25,7 @@ GAIN_BY_CHANCE = 1.35  # the same where no key is hot
 HOT = 0.1  # of a worker's share: such a key is hot
 CLOSE = 1.05  # schemes within this of the lowest load are as good
 ENOUGH = 100  # rows per worker before chance is out of it
+FEW_KEYS = 10  # per worker: there hashing is a matter of luck
 WORK = ("mergeable", "one-owner", "stateless")
 
 
@@ -140,6 +141,11 @@ def _notes(found: Profile, chosen: Outcome, hot_share: float, workers: int, work
         notes.append(
             f"There are only {found.messages:,} rows for {workers:,} workers; with fewer than {ENOUGH} rows "
             "per worker chance decides much of this."
+        )
+    if found.keys < FEW_KEYS * workers:
+        notes.append(
+            f"Of few keys ({found.keys:,}) Spark's own hash may deal luckier or less lucky than the hash of "
+            "key grouping here."
         )
     if found.keys < workers:
         notes.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -287,7 +286,9 @@ def _jobs(given: int | None, configurations: Sequence[Configuration], messages: 
         return given
     if messages is not None and messages * len(configurations) < WORTH_A_PROCESS:
         return 1
-    return min(len(os.sched_getaffinity(0)), len(configurations))
+    from evenflow.advise.compare import cores
+
+    return min(cores(), len(configurations))
 
 
 def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Result], bool]:

@@ -41,6 +41,7 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-
 th, td { padding: .35rem .6rem; border-bottom: 1px solid #e8eaee; text-align: left; vertical-align: top;
   overflow-wrap: anywhere; }
 th { color: #565b64; font-weight: 600; border-bottom-width: 2px; overflow-wrap: normal; }
+td:first-child { min-width: 6.5rem; }
 th.number, td.number { text-align: right; white-space: nowrap; }
 tr.chosen td { background: #eaf1fb; font-weight: 600; }
 tr.muted td { color: #83888f; }
