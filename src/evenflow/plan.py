@@ -18,7 +18,7 @@ import numpy as np
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
-from evenflow.schemes.pour import pour, settle
+from evenflow.schemes.pour import pour, settle, targets
 
 BUCKETS_PER_WORKER = 64
 VERSION = 1
@@ -184,12 +184,14 @@ def make_plan(
     split: bool = True,
     tolerance: float = 0.02,
     previous: Plan | None = None,
+    move_buckets: bool = True,
 ) -> Plan:
     """Plan homes from the counts of the keys that stand out.
 
     ``total`` is the number of rows in all; those of no named key are taken as spread evenly over the buckets,
     unless ``bucket_counts`` (rows per bucket, named keys included) says otherwise. ``shares``: the workers'
     capacities. ``split=False``: every key has one home. ``previous``: homes to keep where they still fit.
+    ``move_buckets=False``: only the named keys are placed, buckets stay.
     """
     if workers < 1:
         raise EvenflowError(f"workers is {workers}; a plan needs at least one worker.")
@@ -215,24 +217,58 @@ def make_plan(
             share,
             tolerance,
             _homes_before(hashes, workers, previous),
+            move_buckets,
         )
         return Plan(
             workers, poured.buckets, hashes, weights * scale, poured.starts, poured.homes, poured.parts,
             poured.carried * scale,
         )  # fmt: skip
-    before = np.array(
+    homes = np.array(
         [
             previous.homes_of(int(k))[0] if previous else buckets[b]
             for k, b in zip(hashes, lives, strict=True)
         ],
         np.int32,
     )
-    units = np.concatenate([weights, tail])
-    owners = settle(units, np.concatenate([before, buckets]), share, tolerance)
+    if move_buckets:
+        both = np.concatenate([homes, buckets])
+        owners = _one_home_each(np.concatenate([weights, tail]), both, share, tolerance, previous is None)
+        homes, buckets = owners[: hashes.size], owners[hashes.size :]
+    else:
+        room = targets(share, float(weights.sum() + tail.sum())) - np.bincount(buckets, tail, workers)
+        homes = _one_home_each(weights, homes, share, tolerance, previous is None, room)
+    carried = np.bincount(homes, weights, workers) + np.bincount(buckets, tail, workers)
     return Plan(
-        workers, owners[hashes.size :], hashes, weights * scale, np.arange(hashes.size + 1, dtype=np.int64),
-        owners[: hashes.size], np.ones(hashes.size), np.bincount(owners, units, workers) * scale,
+        workers, buckets, hashes, weights * scale, np.arange(hashes.size + 1, dtype=np.int64), homes,
+        np.ones(hashes.size), carried * scale,
     )  # fmt: skip
+
+
+def _one_home_each(
+    weights: Float64Array,
+    owners: Int32Array,
+    share: Float64Array,
+    tolerance: float,
+    anew: bool,
+    target: Float64Array | None = None,
+) -> Int32Array:
+    """Settle units where they are; where that leaves a worker too full, place them anew, heaviest first.
+
+    Settling moves no unit that is larger than what its worker is over, so two giants may stay together; anew,
+    every unit goes to the emptiest worker. If there was a plan before, a tenth must be gained by it.
+    """
+    wanted = targets(share, float(weights.sum())) if target is None else target
+
+    def fullest(homes: Int32Array) -> float:
+        return float((np.bincount(homes, weights, share.size) - wanted).max())
+
+    settled = settle(weights, owners, share, tolerance, target)
+    mean = float(wanted.mean())
+    if fullest(settled) <= tolerance * mean:
+        return settled
+    packed = settle(weights, np.full(weights.size, -1, np.int32), share, tolerance, target)
+    gain = fullest(settled) - fullest(packed)
+    return packed if gain > (0 if anew else 0.1 * mean) else settled
 
 
 def _hottest_first(keys: UInt64Array, counts: Float64Array) -> tuple[UInt64Array, Float64Array]:

@@ -66,8 +66,11 @@ def plan_for(
     split: bool = True,
     seed: int = 0,
     previous: Plan | None = None,
+    move_buckets: bool = True,
 ) -> Plan:
     """Return the plan of a scheme for what was counted; ``split=False`` keeps every key on one worker.
+
+    ``previous``: homes to keep where they still fit. ``move_buckets=False``: buckets stay where they were.
 
     >>> import evenflow as ef
     >>> counted = Counted(np.array([7, 8], np.uint64), np.array([60.0, 10.0]), 100.0)
@@ -80,8 +83,9 @@ def plan_for(
     if isinstance(scheme, Fill):
         # half of the tolerance is for the plan, half for chance: counts are of a sample, homes are drawn
         return make_plan(
-            workers, counted.keys, counted.counts, counted.total, counted.buckets,
+            workers, counted.keys, counted.counts, counted.total or 1.0, counted.buckets,
             split=split and scheme.split, tolerance=scheme.epsilon / 2, previous=previous,
+            move_buckets=move_buckets,
         )  # fmt: skip
     if isinstance(scheme, Key):
         size = buckets_for(scheme, workers)

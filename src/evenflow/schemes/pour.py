@@ -45,11 +45,12 @@ def pour(
     shares: Float64Array,
     tolerance: float = 0.02,
     previous: tuple[Int64Array, Int32Array] | None = None,
+    move_buckets: bool = True,
 ) -> Poured:
     """Plan homes for hot keys of weights ``hot`` (not increasing) beside buckets of ``bucket_weights``.
 
     ``hot_buckets`` is each hot key's bucket; the buckets' weights leave the hot keys out. ``previous`` is
-    (starts, homes) of what the same keys had before.
+    (starts, homes) of what the same keys had before. ``move_buckets=False``: buckets stay.
 
     >>> poured = pour(np.array([6.0, 1.0]), np.zeros(2, np.int32), np.array([1.0, 0.0]),
     ...               np.array([0, 1], np.int32), np.ones(2))
@@ -58,7 +59,7 @@ def pour(
     """
     n = shares.size
     target = targets(shares, float(hot.sum() + bucket_weights.sum()))
-    homes_of_buckets = settle(bucket_weights, buckets, shares, tolerance, target)
+    homes_of_buckets = settle(bucket_weights, buckets, shares, tolerance, target) if move_buckets else buckets
     carried: Float64Array = np.bincount(homes_of_buckets, bucket_weights, n).astype(np.float64)
     starts = np.zeros(hot.size + 1, np.int64)
     homes = np.zeros(2 * hot.size + n, np.int32)

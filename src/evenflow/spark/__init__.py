@@ -2,7 +2,7 @@
 
 Routing is advice, correctness is Spark's. Only public DataFrame API: it runs on Spark Connect as well.
 
-Names load when they are first used: a Python worker that runs a user's code needs nothing of the routers.
+Names load when they are first used: Python workers import single modules of this package, often.
 """
 
 import sys
@@ -15,21 +15,25 @@ if TYPE_CHECKING:
     from evenflow.spark.aggregator import Aggregator
     from evenflow.spark.apply import apply
     from evenflow.spark.balance import balance
+    from evenflow.spark.loads import loads
 
-_WHERE = {"Aggregator": "aggregator", "aggregate": "aggregate", "apply": "apply", "balance": "balance"}
-__all__ = ["Aggregator", "aggregate", "apply", "balance"]
+_WHERE = {
+    "Aggregator": "aggregator",
+    "aggregate": "aggregate",
+    "apply": "apply",
+    "balance": "balance",
+    "loads": "loads",
+}
+__all__ = ["Aggregator", "aggregate", "apply", "balance", "loads"]
 
 
 class _Package(ModuleType):
-    """Where a function has the name of its module, the name stands for the function."""
+    """Python binds a module to its name here when it loads; where a function has the name, that is meant."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _WHERE and isinstance(value, ModuleType):
+        if isinstance(value, ModuleType) and name in _WHERE:
             value = getattr(value, name)
         super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -38,3 +42,6 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"evenflow.spark.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
+
+
+sys.modules[__name__].__class__ = _Package

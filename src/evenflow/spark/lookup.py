@@ -149,11 +149,12 @@ def bucket_home(plan: Plan, hashed: Column) -> Column:
     """Return the home of the bucket that a hash falls into."""
     size, workers = plan.buckets.size, plan.workers
     if size % workers == 0 and (plan.buckets == np.arange(size) // (size // workers)).all():
-        return _scaled(hashed, workers)
-    return F.get(_table(plan.buckets, "int"), _scaled(hashed, size))
+        return scaled(hashed, workers)
+    return F.get(_table(plan.buckets, "int"), scaled(hashed, size))
 
 
-def _scaled(hashed: Column, size: int) -> Column:
+def scaled(hashed: Column, size: int) -> Column:
+    """Return the bucket of a hash, of ``size`` buckets."""
     return F.shiftright(F.shiftrightunsigned(hashed, 32) * F.lit(size), 32).cast("int")
 
 

@@ -20,6 +20,7 @@ from evenflow.planning import buckets_for, check_plannable, needs_counts, plan_f
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.columns import Key, KeyColumn, content_hash, helper, key_hash, quoted, with_keys
+from evenflow.spark.control import own_folder
 from evenflow.spark.lookup import with_worker
 from evenflow.spark.order import has_fixed_order, sorted_by_content
 from evenflow.spark.planned import count_keys, draw_by_content, draw_by_position
@@ -89,13 +90,16 @@ def place(
     reasons: list[str] = []
     mode = _choose_mode(chosen, mode, plan, reasons)
     if mode == "planned":
-        return _place_planned(df, key, workers, chosen, split, sample, order, seed, plan, control, reasons)
-    from evenflow.spark.online import place_online  # type: ignore[import-not-found,unused-ignore]
+        placed = _place_planned(df, key, workers, chosen, split, sample, order, seed, plan, control, reasons)
+    else:
+        from evenflow.spark.online import place_online
 
-    placed: Placed = place_online(
-        df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, sources=sources,
-        control=control, reasons=reasons,
-    )  # fmt: skip
+        placed = place_online(
+            df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, control=control,
+            reasons=reasons,
+        )  # fmt: skip
+    for reason in placed.reasons:
+        log.info(reason)
     return placed
 
 
@@ -114,23 +118,40 @@ def _place_planned(
 ) -> Placed:
     keyed, keys = with_keys(df, key)
     hashed = key_hash(keys)
-    if plan is None:
-        plan = _make_plan(keyed, hashed, workers, scheme, split, sample, seed, reasons)
-    elif plan.workers != workers:
-        raise EvenflowError(f"plan is for {plan.workers} workers, workers is {workers}; make them the same.")
-    elif not split and plan.splits:
-        raise EvenflowError("split is False and the plan splits keys; make the plan with split=False.")
+    if plan is not None:
+        _check_plan(plan, workers, split)
+    elif df.isStreaming or not needs_counts(scheme):
+        reasons.append(
+            f"{scheme.name} needs no look at the rows"
+            if not needs_counts(scheme)
+            else "plans are made from each micro-batch for those after it"
+        )
+        plan = plan_for(scheme, workers, split=split, seed=seed)
+    else:
+        plan = _look(keyed, hashed, workers, scheme, split, sample, seed, reasons)
     draw = None
-    if plan.splits:
+    refreshed = df.isStreaming and needs_counts(scheme)
+    if plan.splits or (refreshed and split and getattr(scheme, "split", scheme.splits_keys)):
         keyed, draw = draw_for(keyed, df, keys, order, seed, reasons)
     worker = helper(keyed, "worker")
-    frame = with_worker(keyed, plan, hashed, draw, worker)
-    for reason in reasons:
-        log.info(reason)
+    if df.isStreaming:
+        from evenflow.spark.refresh import place_stream
+
+        control = control or own_folder()
+        frame = place_stream(keyed, keys, control, scheme, split, seed, plan, draw, worker)
+    else:
+        frame = with_worker(keyed, plan, hashed, draw, worker)
     return Placed(frame, worker, workers, keys, df.columns, "planned", scheme, plan, reasons, control)
 
 
-def _make_plan(
+def _check_plan(plan: Plan, workers: int, split: bool) -> None:
+    if plan.workers != workers:
+        raise EvenflowError(f"plan is for {plan.workers} workers, workers is {workers}; make them the same.")
+    if not split and plan.splits:
+        raise EvenflowError("split is False and the plan splits keys; make the plan with split=False.")
+
+
+def _look(
     df: DataFrame,
     hashed: Column,
     workers: int,
@@ -140,12 +161,11 @@ def _make_plan(
     seed: int,
     reasons: list[str],
 ) -> Plan:
-    if not needs_counts(scheme):
-        reasons.append(f"{scheme.name} needs no look at the rows")
-        return plan_for(scheme, workers, split=split, seed=seed)
+    """Make a plan from the rows of ``df``."""
     buckets = buckets_for(scheme, workers)
-    counted, looked = count_keys(df, hashed, workers=workers, buckets=buckets, sample=sample, seed=seed)
-    reasons.append(f"counted {looked:.3g} of about {counted.total:.0f} rows")
+    counted, part = count_keys(df, hashed, workers=workers, buckets=buckets, sample=sample, seed=seed)
+    rows = "all" if part == 1 else f"{part:.1%} of about"
+    reasons.append(f"keys were counted in {rows} {counted.total:.0f} rows")
     return plan_for(scheme, workers, counted, split=split, seed=seed)
 
 
@@ -157,14 +177,14 @@ def draw_for(
         if has_fixed_order(df):
             order = "as-is"
             reasons.append("rows are drawn by position: the input is a plain scan, its order is fixed")
-        elif all(name in {column.inside for column in keys} for name in df.columns):
+        elif not df.isStreaming and all(name in {column.inside for column in keys} for name in df.columns):
             order = "sort"
             reasons.append("rows are sorted, then drawn by position: equal keys are equal rows")
         else:
             order = "content"
             reasons.append(
                 "rows are drawn by what they hold, since their order is not fixed; rows that are identical "
-                "stay together (order='sort' would split them too)"
+                "stay together" + ("" if df.isStreaming else " (order='sort' would split them too)")
             )
     if order == "content":
         return keyed, draw_by_content(content_hash(df, seed))

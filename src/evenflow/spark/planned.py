@@ -1,8 +1,8 @@
 """Planned routing: count the keys, make a plan, read it as a plain Column expression.
 
 Counting is Spark's own: ``approx_top_k`` (DataSketches) over the key's hash finds the keys that stand out
-and, over the buckets, which are few enough to be counted exactly, what the tail weighs. Both in one pass, over
-a sample when the rows are many: with about 32,768 rows per worker every worker's share is off by half a
+and, over the buckets, which are few enough to be counted exactly, what the tail weighs. Both in one pass,
+over a sample when the rows are many: with about 32,768 rows per worker every worker's share is off by half a
 percent.
 """
 
@@ -18,12 +18,14 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.planning import Counted
+from evenflow.spark.lookup import scaled
 
 log = logging.getLogger("evenflow.spark")
 
 ENOUGH_PER_WORKER = 32_768  # sampled rows
 FIRST_LOOK = 0.02  # of the rows, to learn how many there are
 WORTH_NAMING = 64  # a key is named if it brings at least this part of a worker's share
+CERTAIN = 16  # rows of a sample that make a key's share more than chance
 _MOST_TRACKED = 1_000_000  # Spark's limits of approx_top_k
 _MOST_LISTED = 100_000
 
@@ -38,7 +40,7 @@ def count_keys(
     """
     enough = ENOUGH_PER_WORKER * workers
     if sample is None:
-        first = _count(df.sample(FIRST_LOOK, seed), hashed, workers, buckets)
+        first = _count(df.sample(FIRST_LOOK, seed), hashed, workers, buckets, CERTAIN)
         if first.total >= enough:
             return _scaled(first, FIRST_LOOK), FIRST_LOOK
         sample = min(1.0, enough / max(1.0, first.total / FIRST_LOOK))
@@ -47,32 +49,41 @@ def count_keys(
     if not 0 < sample <= 1:
         raise EvenflowError(f"sample is {sample!r}; it is a part of the rows, above 0 and at most 1.")
     looked = df if sample == 1 else df.sample(sample, seed + 1)
-    return _scaled(_count(looked, hashed, workers, buckets), sample), sample
+    least = 1 if sample == 1 else CERTAIN
+    return _scaled(_count(looked, hashed, workers, buckets, least), sample), sample
 
 
-def top_keys(hashed: str, workers: int) -> Column:
+def top_keys(hashed: Column, workers: int) -> Column:
     """Return the aggregate that lists the keys that stand out, hottest first, as (item, count)."""
-    listed = min(_MOST_LISTED, max(1000, WORTH_NAMING * workers))
-    tracked = min(_MOST_TRACKED, max(16_384, 4 * listed))
-    return F.expr(f"approx_top_k({hashed}, {listed}, {tracked})")
+    return top_k(hashed, max(1000, WORTH_NAMING * workers))
 
 
-def _count(df: DataFrame, hashed: Column, workers: int, buckets: int) -> Counted:
-    rows = df.select(hashed.alias("h"))
-    bucket = f"cast(shiftright(shiftrightunsigned(h, 32) * {buckets}, 32) as int)"
-    tracked = min(_MOST_TRACKED, 4 * max(1024, buckets))  # at most 3/4 of them in use: counts are exact
-    row = rows.agg(
-        F.count(F.lit(1)).alias("total"),
-        top_keys("h", workers).alias("keys"),
-        F.expr(f"approx_top_k({bucket}, {min(_MOST_LISTED, buckets)}, {tracked})").alias("buckets"),
-    ).collect()[0]
+def top_k(values: Column, listed: int) -> Column:
+    """Return the aggregate of the ``listed`` most frequent values; exact where there are no more."""
+    listed = min(_MOST_LISTED, listed)
+    return F.call_function(
+        "approx_top_k", values, F.lit(listed), F.lit(min(_MOST_TRACKED, max(16_384, 4 * listed)))
+    )
+
+
+def _count(df: DataFrame, hashed: Column, workers: int, buckets: int, least: int) -> Counted:
+    row = (
+        df.select(hashed.alias("hash"))
+        .select("hash", scaled(F.col("hash"), buckets).alias("bucket"))
+        .agg(
+            F.count(F.lit(1)).alias("total"),
+            top_keys(F.col("hash"), workers).alias("keys"),
+            top_k(F.col("bucket"), buckets).alias("buckets"),
+        )
+        .collect()[0]
+    )
     keys, counts = as_arrays(row["keys"])
     weights = None
     if buckets <= _MOST_LISTED:
         weights = np.zeros(buckets)
         for item in row["buckets"] or []:
             weights[item["item"]] = item["count"]
-    return named(keys, counts, float(row["total"]), weights, workers)
+    return named(keys, counts, float(row["total"]), weights, workers, least)
 
 
 def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
@@ -83,10 +94,15 @@ def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
 
 
 def named(
-    keys: UInt64Array, counts: Float64Array, total: float, buckets: Float64Array | None, workers: int
+    keys: UInt64Array,
+    counts: Float64Array,
+    total: float,
+    buckets: Float64Array | None,
+    workers: int,
+    least: int = 1,
 ) -> Counted:
-    """Keep the keys that are worth a name of their own."""
-    large = counts * WORTH_NAMING * workers >= total
+    """Keep the keys that are worth a name of their own, and were counted ``least`` times."""
+    large = (counts * WORTH_NAMING * workers >= total) & (counts >= least)
     return Counted(keys[large], counts[large], total, buckets)
 
 

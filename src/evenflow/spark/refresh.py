@@ -1,0 +1,263 @@
+"""Streaming: every micro-batch is observed, and the plan for the next ones is made from what was seen.
+
+While a batch runs, ``observe`` counts its keys and the rows of each worker. A listener gets the counts, makes
+a plan that keeps the homes of the plan before where they still fit, and writes it to the control directory,
+from where the query reads it (:mod:`evenflow.spark.plan_source`). So a new hot key is followed one or two
+batches later.
+
+The homes of buckets are part of the query and stay; hot keys are poured into the room that the tail leaves.
+What the tail brings to each worker changes slowly and is averaged over the batches. Hot keys are taken from
+the last batch alone, unless it is small: then the past is added, at most half of what is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQueryListener
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, UInt64Array
+from evenflow.plan import Plan, bucket_of
+from evenflow.planning import Counted, needs_counts, plan_for
+from evenflow.schemes.base import Scheme
+from evenflow.spark.columns import KeyColumn, helper, key_hash
+from evenflow.spark.control import Control
+from evenflow.spark.lookup import alias_cells, bucket_home, with_worker
+from evenflow.spark.observed import Observed, observe
+from evenflow.spark.plan_source import FORMAT, PlanSource, plan_file
+from evenflow.spark.planned import CERTAIN, named
+
+log = logging.getLogger("evenflow.spark")
+
+STEADY = 256  # rows per worker of which hot keys can be told without the past
+PAST = 0.5  # weight of the past: of the tail always, of hot keys at most
+MOST_NAMED = 4096  # hot keys: the file stays small
+OBSERVED = "evenflow "  # the names under which operators are observed begin so
+_REMEMBERED = 3  # plans, to say which homes a batch used
+
+
+class Refresher:
+    """Makes the plans of one streaming operator, from what its batches showed."""
+
+    def __init__(self, control: Control, operator: str, scheme: Scheme, split: bool, seed: int, first: Plan):
+        self.control = control
+        self.operator = operator
+        self.scheme = scheme
+        self.split = split
+        self.seed = seed
+        self.past = Counted()
+        self.serial, self.plan = read_plan(control, operator, first.workers) or (0, first)
+        if not np.array_equal(self.plan.buckets, first.buckets):
+            self.plan = first  # the homes of buckets are part of the query and do not change while it runs
+        self.tail: Float64Array | None = None
+        self.used: dict[int | None, Plan] = {}
+        self.write()
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return self.plan.workers
+
+    def learn(self, seen: Observed) -> None:
+        """Make and write the plan for the next batches."""
+        if not seen.total:
+            if read_plan(self.control, self.operator, self.workers) is None:
+                self.write()
+            return
+        self.past = _joined(self.past, seen, self.workers)
+        hot = named(self.past.keys, self.past.counts, self.past.total, None, self.workers, CERTAIN)
+        hot = Counted(hot.keys[:MOST_NAMED], hot.counts[:MOST_NAMED], hot.total, self._buckets(hot, seen))
+        plan = plan_for(
+            self.scheme, self.workers, hot, split=self.split, seed=self.seed, previous=self.plan,
+            move_buckets=False,
+        )  # fmt: skip
+        changes = plan.changes(self.plan)
+        self.plan = plan
+        self.write()
+        self.control.note(
+            "plan", operator=self.operator, serial=self.serial, batch=seen.batch, hot=int(plan.keys.size),
+            expected=round(plan.max_over_mean, 4), changes=changes,
+        )  # fmt: skip
+
+    def _buckets(self, hot: Counted, seen: Observed) -> Float64Array:
+        """Return rows per bucket: hot keys, and what the tail brings to a worker spread over its buckets."""
+        buckets, size = self.plan.buckets, self.plan.buckets.size
+        lives = bucket_of(hot.keys, size)
+        in_batch = _pick(seen.keys, seen.counts, hot.keys)
+        now = np.maximum(seen.tail - np.bincount(buckets[lives], in_batch, self.workers), 0.0)
+        share = now / seen.total
+        self.tail = share if self.tail is None else PAST * self.tail + (1 - PAST) * share
+        rest = max(0.0, hot.total - float(hot.counts.sum()))
+        by_worker = self.tail * (rest / max(float(self.tail.sum()), 1e-300))
+        per_worker = np.maximum(np.bincount(buckets, minlength=self.workers), 1)
+        return (by_worker / per_worker)[buckets] + np.bincount(lives, hot.counts, size)
+
+    def write(self) -> None:
+        """Write the plan and the cells of its hot keys, under the next serial number."""
+        self.serial += 1
+        self.used = {self.serial: self.plan, **dict(list(self.used.items())[:_REMEMBERED])}
+        cells = alias_cells(self.plan)
+        arrays = {"keys": self.plan.keys, **cells._asdict()}
+        header = {"serial": self.serial, "workers": self.workers, "plan": self.plan.to_json()}
+        if not self.control.write(plan_file(self.operator), "plan", header, arrays):
+            log.warning("the plan cannot be written to %s; rows go by hash", self.control.folder)
+
+
+def read_plan(control: Control, operator: str, workers: int) -> tuple[int, Plan] | None:
+    """Return the serial number and the plan that an operator had last, or None."""
+    found = control.read(plan_file(operator), "plan")
+    try:
+        if found is not None and found[0]["workers"] == workers:
+            return int(found[0]["serial"]), Plan.from_json(found[0]["plan"])
+    except (EvenflowError, KeyError, TypeError, ValueError):
+        pass
+    return None
+
+
+def _joined(past: Counted, seen: Observed, workers: int) -> Counted:
+    """Return what was seen, with as much of the past as makes it steady."""
+    room = min(PAST * seen.total, STEADY * workers - seen.total)
+    if room <= 0 or not past.total:
+        return Counted(seen.keys, seen.counts, seen.total)
+    weight = min(1.0, room / past.total)
+    keys = np.concatenate([seen.keys, past.keys])
+    counts = np.concatenate([seen.counts, past.counts * weight])
+    unique, where = np.unique(keys, return_inverse=True)
+    joined: Float64Array = np.bincount(where, counts, unique.size).astype(np.float64)
+    return _hottest(unique, joined, seen.total + weight * past.total)
+
+
+def _pick(keys: UInt64Array, counts: Float64Array, wanted: UInt64Array) -> Float64Array:
+    """Return the counts of the ``wanted`` keys; 0 where one is not among ``keys``."""
+    known = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+    return np.array([known.get(key, 0.0) for key in wanted.tolist()])
+
+
+def _hottest(keys: UInt64Array, counts: Float64Array, total: float) -> Counted:
+    order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
+    return Counted(keys[order], counts[order], total)
+
+
+class Watcher(StreamingQueryListener):  # type: ignore[misc]
+    """Hands what batches showed to whoever watches the operator; one per session, for all its queries."""
+
+    def __init__(self) -> None:
+        self.watched: dict[str, tuple[Control, str, Refresher | None]] = {}
+        self.last: dict[str, tuple[str, int]] = {}
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
+        """Do nothing."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Do nothing; the query may start again."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Learn from the batch; whatever goes wrong here must not harm the query."""
+        try:
+            for name, row in event.progress.observedMetrics.items():
+                if name in self.watched:
+                    self._take(name, event.progress, row)
+        except Exception:
+            log.exception("a batch could not be learned from; the plan stays as it is")
+
+    def _take(self, name: str, progress: Any, row: Any) -> None:
+        control, operator, refresher = self.watched[name]
+        batch = (str(progress.runId), int(progress.batchId))
+        if self.last.get(name) == batch:
+            return
+        self.last[name] = batch
+        seen = Observed.from_row(row, batch[1])
+        plan = refresher.used.get(seen.serial) if refresher is not None else None
+        if seen.total:
+            control.note("batch", operator=operator, query=str(progress.id), **seen.summary(plan))
+        if refresher is not None:
+            refresher.learn(seen)
+
+
+_WATCHERS: WeakKeyDictionary[SparkSession, Watcher] = WeakKeyDictionary()
+CONTROLS: dict[str, Control] = {}  # by the name under which an operator is observed
+
+
+def watch(spark: SparkSession, control: Control, operator: str, refresher: Refresher | None = None) -> str:
+    """Have the session's listener watch an operator; return the name under which it is observed."""
+    watcher = _WATCHERS.get(spark)
+    if watcher is None:
+        watcher = _WATCHERS[spark] = Watcher()
+        spark.streams.addListener(watcher)
+    name = f"{OBSERVED}{operator} {uuid4().hex[:8]}"
+    watcher.watched[name] = (control, operator, refresher)
+    CONTROLS[name] = control
+    return name
+
+
+def operator_name(scheme: Scheme, workers: int, keys: list[KeyColumn]) -> str:
+    """Name an operator, so that several of one query, and a changed one, do not read each other's files."""
+    said = repr((str(scheme), workers, [column.name for column in keys]))
+    return f"{scheme.name}-{hashlib.blake2b(said.encode(), digest_size=6).hexdigest()}"
+
+
+def place_stream(
+    df: DataFrame,
+    keys: list[KeyColumn],
+    folder: str,
+    scheme: Scheme,
+    split: bool,
+    seed: int,
+    first: Plan,
+    draw: Column | None,
+    worker: str,
+) -> DataFrame:
+    """Return a streaming ``df`` with every row's worker, and have its batches observed.
+
+    ``first`` is the plan to begin with; it stays where the scheme's plans do not hang on what comes.
+    """
+    control, operator = Control(folder), operator_name(scheme, first.workers, keys)
+    control.clear()
+    hashed = key_hash(keys)
+    if not needs_counts(scheme):
+        placed = with_worker(df, first, hashed, draw, worker)
+        name = watch(df.sparkSession, control, operator)
+        return observe(placed, name, hashed, F.col(worker), first.workers)
+    refresher = Refresher(control, operator, scheme, split, seed, first)
+    return with_refreshed_worker(df, refresher, hashed, draw, worker)
+
+
+def with_refreshed_worker(
+    df: DataFrame, refresher: Refresher, hashed: Column, draw: Column | None, worker: str
+) -> DataFrame:
+    """Return a streaming ``df`` with every row's worker, by the plan that is current in its micro-batch."""
+    spark = df.sparkSession
+    spark.dataSource.register(PlanSource)
+    parts = ("below", "cut", "above", "serial")
+    names = {part: helper([*df.columns, worker], part) for part in ("hash", "draw", "key", *parts)}
+    hash_, draw_, key, below, cut, above, serial = (F.col(name) for name in names.values())
+    table = (
+        spark.read.format(FORMAT)
+        .option("control", str(refresher.control.folder))
+        .option("operator", refresher.operator)
+        .option("workers", str(refresher.workers))
+        .load()
+        .select(F.col("hash").alias(names["key"]), *(F.col(part).alias(names[part]) for part in parts))
+    )
+    drawn = (F.lit(0.0) if draw is None else draw).alias(names["draw"])
+    rows = df.select("*", hashed.alias(names["hash"]), drawn).join(F.broadcast(table), hash_ == key, "left")
+    wide = draw_ * F.size(below)
+    cell = F.floor(wide).cast("int")
+    home = F.when(wide - F.floor(wide) < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
+    tail = bucket_home(refresher.plan, hash_)
+    chosen = F.when(key.isNotNull(), home).otherwise(tail)
+    name = watch(spark, refresher.control, refresher.operator, refresher)
+    placed = rows.select("*", chosen.alias(worker))
+    seen = observe(placed, name, hash_, F.col(worker), refresher.workers, tail, serial)
+    return seen.drop(*names.values())
