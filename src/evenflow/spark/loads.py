@@ -87,7 +87,7 @@ class Loads:
             if worker < 0:
                 table.add_row("...")
                 continue
-            bar = "█" * round(_BAR * self.rows[worker] / max(1, max(self.rows)))
+            bar = "█" * round(_BAR * self.rows[worker] / max(1, *self.rows))
             busy = (f"{self.busy[worker]:.2f}",) if self.busy else ()
             table.add_row(
                 str(worker), f"{self.rows[worker]:,}", f"{self.rows[worker] / mean:.3f}", *busy, bar
@@ -99,8 +99,8 @@ class Loads:
         batch = "" if self.batch is None else f"batch {self.batch}: "
         fallbacks = f", {self.fallbacks} fallbacks" if self.fallbacks else ""
         return (
-            f"{batch}{sum(self.rows):,} rows on {self.workers} workers, fullest at {self.max_over_mean:.3f} of "
-            f"the mean; {self.keys:,} keys in {self.pairs:,} places (memory {self.memory:.2f}){fallbacks}"
+            f"{batch}{sum(self.rows):,} rows on {self.workers} workers, fullest at {self.max_over_mean:.3f} "
+            f"of the mean; {self.keys:,} keys in {self.pairs:,} places (memory {self.memory:.2f}){fallbacks}"
         )
 
     def to_json(self) -> str:
@@ -134,9 +134,9 @@ def loads(
     """Return what each worker carries.
 
     ``of`` is a balanced DataFrame (its rows are counted, by ``key``; partitions without rows at the end are
-    not seen, give ``workers`` to have them too), a streaming query that evenflow balances (its last batch that
-    had rows), or a control directory (the last batch in its log). With ``control`` the numbers of a DataFrame
-    go to the log there too.
+    not seen, give ``workers`` to have them too), a streaming query that evenflow balances (its last batch
+    that had rows), or a control directory (the last batch in its log). With ``control`` the numbers of a
+    DataFrame go to the log there too.
     """
     if isinstance(of, str | Path):
         return _of_log(Control(of))

@@ -1,7 +1,7 @@
 """Is the order of a frame's rows fixed? Then a row's position may decide where it goes, and a retry agrees.
 
 A plain scan of files, of a local table or of a stream's offsets gives the same rows in the same order again;
-what shuffles, joins or aggregates does not. Unknown operators count as unordered.
+what shuffles, joins or aggregates does not, nor does a database. Unknown operators count as unordered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEEPS_ORDER = frozenset(
         *("Project", "Filter", "SubqueryAlias", "View", "Union", "Generate", "ResolvedHint"),
         *("EventTimeWatermark", "CollectMetrics"),
         # leaves
-        *("Relation", "RelationV2", "LocalRelation", "Range", "OneRowRelation"),
+        *("Relation", "LocalRelation", "Range", "OneRowRelation"),
         *("StreamingRelation", "StreamingRelationV2"),
     )
 )
@@ -46,6 +46,8 @@ def operators_keep_order(explained: str) -> bool:
     if found is None:
         return False
     lines = found.group(1).splitlines()[1:]  # the first names the columns
+    if any("JDBCRelation" in line for line in lines):
+        return False
     named = [_OPERATOR.match(line) for line in lines if line.strip()]
     return bool(named) and all(name is not None and name.group(1) in _KEEPS_ORDER for name in named)
 

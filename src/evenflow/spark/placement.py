@@ -8,7 +8,7 @@ position where that is fixed, and on a plan or snapshot that is frozen for the r
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -90,16 +90,17 @@ def place(
     reasons: list[str] = []
     mode = _choose_mode(chosen, mode, plan, reasons)
     if mode == "planned":
-        placed = _place_planned(df, key, workers, chosen, split, sample, order, seed, plan, control, reasons)
-    else:
-        from evenflow.spark.online import place_online
+        return _place_planned(df, key, workers, chosen, split, sample, order, seed, plan, control, reasons)
+    from evenflow.spark.online import place_online
 
-        placed = place_online(
-            df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, control=control,
-            reasons=reasons,
-        )  # fmt: skip
-    for reason in placed.reasons:
-        log.info(reason)
+    placed = place_online(
+        df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, control=control,
+        reasons=reasons,
+    )  # fmt: skip
+    if df.isStreaming:
+        from evenflow.spark.refresh import observe_stream
+
+        return replace(placed, frame=observe_stream(placed))
     return placed
 
 
@@ -141,6 +142,8 @@ def _place_planned(
         frame = place_stream(keyed, keys, control, scheme, split, seed, plan, draw, worker)
     else:
         frame = with_worker(keyed, plan, hashed, draw, worker)
+    for reason in reasons:
+        log.info(reason)
     return Placed(frame, worker, workers, keys, df.columns, "planned", scheme, plan, reasons, control)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -28,12 +28,15 @@ from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
 from evenflow.planning import Counted, needs_counts, plan_for
 from evenflow.schemes.base import Scheme
-from evenflow.spark.columns import KeyColumn, helper, key_hash
-from evenflow.spark.control import Control
+from evenflow.spark.columns import KeyColumn, helper, key_hash, quoted
+from evenflow.spark.control import Control, own_folder
 from evenflow.spark.lookup import alias_cells, bucket_home, with_worker
 from evenflow.spark.observed import Observed, observe
 from evenflow.spark.plan_source import FORMAT, PlanSource, plan_file
 from evenflow.spark.planned import CERTAIN, named
+
+if TYPE_CHECKING:
+    from evenflow.spark.placement import Placed
 
 log = logging.getLogger("evenflow.spark")
 
@@ -231,6 +234,14 @@ def place_stream(
         return observe(placed, name, hashed, F.col(worker), first.workers)
     refresher = Refresher(control, operator, scheme, split, seed, first)
     return with_refreshed_worker(df, refresher, hashed, draw, worker)
+
+
+def observe_stream(placed: Placed) -> DataFrame:
+    """Return the frame of a stream that routers place, with its batches observed for `loads`."""
+    operator = operator_name(placed.scheme, placed.workers, placed.keys)
+    name = watch(placed.frame.sparkSession, Control(placed.control or own_folder()), operator)
+    worker = F.col(quoted(placed.worker))
+    return observe(placed.frame, name, key_hash(placed.keys), worker, placed.workers)
 
 
 def with_refreshed_worker(
