@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from functools import cache
 from typing import Any
 
@@ -201,6 +202,22 @@ def test_the_lines_to_paste_are_python_that_names_workers_and_columns(
     assert options.pop("workers") == 64
     assert options.pop("split", True) == (work != "one-owner")
     assert options == ({} if name == "fill" else {"scheme": name})
+
+
+@pytest.mark.parametrize("work", ["mergeable", "one-owner"])
+def test_the_lines_fit_the_spark_operators(work: str) -> None:
+    import evenflow.spark
+
+    fill = next(found for found in advice_on(SKEWED).outcomes if found.spelling == "fill")
+    code = code_for(fill, work, 64, ["user_id"])
+    remark = code.splitlines()[-1].removeprefix("# ")
+    for line in (code, remark):
+        for call in ast.walk(ast.parse(line)):
+            if isinstance(call, ast.Call) and _called(call) in {"balance", "apply", "aggregate"}:
+                operator = getattr(evenflow.spark, _called(call))
+                options = {option.arg: None for option in call.keywords if option.arg}
+                inspect.signature(operator).bind(*call.args, **options)
+    assert ("apply(" if work == "one-owner" else "aggregate(") in remark
 
 
 def _called(call: Any) -> str:
