@@ -243,6 +243,14 @@ def test_each_of_several_sources_owns_its_share_of_a_worker() -> None:
     assert one_of_four.state.queued.tolist() == [2.0, 1.0, 0.5]
 
 
+def test_a_hot_key_goes_where_a_report_says_that_nothing_waits() -> None:
+    router = fish(40, choices="w-choices", theta=0.1)
+    router.route(np.full(100, 7, np.uint64))
+    for idle in (33, 2, 17):
+        router.report(ef.WorkerReport(backlog=np.where(np.arange(40) == idle, 0.0, 10.0)))
+        assert router.route(np.full(10, 7, np.uint64)).tolist() == [idle] * 10
+
+
 def test_a_report_holds_from_its_time_on() -> None:
     router = fish(2, theta=1.0, seconds_per_message=1.0)
     router.route(np.full(4, 7, np.uint64), np.full(4, 5.0))
@@ -275,7 +283,7 @@ ACTION = st.one_of(
     st.tuples(st.just("route"), st.integers(1, 250), st.sampled_from([0.001, 0.05, 1.0])),
     st.tuples(st.just("backlog"), st.integers(0, 99), st.sampled_from([0.0, 5.0])),
     st.tuples(st.just("seconds"), st.integers(0, 99), st.just(0.0)),
-    st.tuples(st.just("rescale"), st.sampled_from([1, 2, 3, 6, 9, 20]), st.just(0.0)),
+    st.tuples(st.just("rescale"), st.sampled_from([1, 2, 3, 9, 24, 40]), st.just(0.0)),
     st.tuples(st.just("save"), st.just(0), st.just(0.0)),
 )
 PARAMETERS = st.fixed_dictionaries(
@@ -295,6 +303,7 @@ PARAMETERS = st.fixed_dictionaries(
     seed=st.integers(0, 99),
     skew=st.sampled_from([0.0, 1.0, 2.0]),
     place=st.sampled_from([(0, 1), (2, 3)]),
+    workers=st.sampled_from([6, 40]),
 )
 def test_decides_like_the_reference_with_reports_and_rescaling(
     actions: list[tuple[str, int, float]],
@@ -302,10 +311,11 @@ def test_decides_like_the_reference_with_reports_and_rescaling(
     seed: int,
     skew: float,
     place: tuple[int, int],
+    workers: int,
 ) -> None:
     scheme = Fish(**{**SMALL, "epsilon": 0.05, **parameters})
-    router: ef.Router = scheme.router(6, seed, source=place[0], sources=place[1])
-    reference = FishReference(scheme, 6, seed, *place)
+    router: ef.Router = scheme.router(workers, seed, source=place[0], sources=place[1])
+    reference = FishReference(scheme, workers, seed, *place)
     keys = skewed(seed, 3000, 120, skew)
     now, routed = 0.0, 0
     for action, number, step in actions:
