@@ -244,11 +244,11 @@ def test_each_of_several_sources_owns_its_share_of_a_worker() -> None:
 
 
 def test_a_hot_key_goes_where_a_report_says_that_nothing_waits() -> None:
-    router = fish(40, choices="w-choices", theta=0.1)
-    router.route(np.full(100, 7, np.uint64))
     for idle in (33, 2, 17):
-        router.report(ef.WorkerReport(backlog=np.where(np.arange(40) == idle, 0.0, 10.0)))
-        assert router.route(np.full(10, 7, np.uint64)).tolist() == [idle] * 10
+        router = fish(40, choices="w-choices", theta=0.1)
+        router.route(np.full(100, 7, np.uint64))  # the least wait found last was that of 2 messages
+        router.report(ef.WorkerReport(backlog=np.where(np.arange(40) == idle, 0.0, 2.0)))
+        assert router.route(np.full(2, 7, np.uint64)).tolist() == [idle] * 2
 
 
 def test_a_report_holds_from_its_time_on() -> None:
