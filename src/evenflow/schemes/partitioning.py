@@ -20,6 +20,7 @@ balance; it tracks what two would, so that a second one can be added.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -124,10 +125,18 @@ class Costs:
         self, frequencies: Float64Array, where: Int32Array, workers: int, tail: Tail = NO_TAIL
     ) -> Imbalance:
         """Return r_k, b_k and b; the tail is spread evenly."""
+        return self.balance(
+            [
+                self.loads(function, frequencies, where, workers) + tail.resource(function) / workers
+                for function in self.resources
+            ]
+        )
+
+    def balance(self, loads: Sequence[Float64Array]) -> Imbalance:
+        """Return r_k, b_k and b of the workers' ``loads``, one array per resource."""
         ratios = []
-        for function in self.resources:
-            loads = self.loads(function, frequencies, where, workers) + tail.resource(function) / workers
-            lowest, highest = float(loads.min()), float(loads.max())
+        for own in loads:
+            lowest, highest = float(own.min()), float(own.max())
             ratios.append(highest / lowest if lowest > 0 else math.inf if highest > 0 else 1.0)
         relative = [ratio / alpha for ratio, alpha in zip(ratios, self.alphas, strict=True)]
         overall = (relative[0] * relative[1] * relative[2]) ** (1 / 3)
