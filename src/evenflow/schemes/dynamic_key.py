@@ -44,7 +44,7 @@ class DynamicKey(Scheme):
     """Two candidates for every key, more for keys that stay hot, as many as the load of the workers asks for.
 
     >>> DynamicKey().router(workers=10).route(np.array([1, 1, 1, 1], np.uint64)).tolist()
-    [4, 5, 4, 5]
+    [6, 7, 6, 7]
     """
 
     expected_keys: int = 100

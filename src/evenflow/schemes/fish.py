@@ -83,7 +83,7 @@ class Fish(Scheme):
 
     >>> router = Fish().router(workers=10)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
-    [2, 3, 2, 3]
+    [6, 8, 6, 8]
     """
 
     decay: float = 0.2

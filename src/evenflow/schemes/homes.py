@@ -185,8 +185,8 @@ def _least_by_blocks(
     block = np.uint64(BLOCK)
     low, high = start // block, (end + block - _1) // block
     if not known:
-        for each in range(low, high):
-            homes.floors[each] = -1.0  # below every wait, so never true
+        for index in range(low, high):
+            homes.floors[index] = -1.0  # below every wait, so never true
     while True:
         lowest = low
         each = low + _1
