@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.compute as pc
 from pyspark import cloudpickle
@@ -49,16 +49,17 @@ class Profile(Aggregator):
         }
 
 
+def _distinct(column: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    return F.array_distinct(F.flatten(F.collect_list(column)))
+
+
 class Declared(Profile):
     """The same, merged by Spark."""
 
     buffer = "n long, total double, words array<string>, last timestamp"
-    merges = {
-        "n": "sum",
-        "total": "sum",
-        "words": lambda column: _distinct(column),
-        "last": "max",
-    }
+    merges: ClassVar[Any] = {"n": "sum", "total": "sum", "words": _distinct, "last": "max"}
 
     def zero(self) -> Any:
         return (0, 0.0, [], None)
@@ -89,12 +90,6 @@ def plain(rows: Any) -> Any:
         F.size(F.collect_set("word")).alias("words"),
         F.max("ts").alias("last"),
     )
-
-
-def _distinct(column: Any) -> Any:
-    from pyspark.sql import functions as F
-
-    return F.array_distinct(F.flatten(F.collect_list(column)))
 
 
 def _later(one: Any, other: Any) -> Any:

@@ -10,12 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark.aggregators import SCHEMA, Declared, Profile, plain
-from spark.stream_files import read_batches, run_to_end, write_batches
 
-from evenflow import EvenflowError
 from evenflow.spark import aggregate
 from evenflow.spark.merging import PROVIDER, ROCKS_DB
+from spark.aggregators import SCHEMA, Declared, Profile, plain
+from spark.stream_files import read_batches, run_to_end, write_batches
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +54,12 @@ def folder(tmp_path_factory: Any) -> Path:
             pa.Table.from_pylist(
                 rows,
                 pa.schema(
-                    [("ts", pa.timestamp("us", "UTC")), ("user", pa.string()), ("word", pa.string()), ("x", pa.float64())]
+                    [
+                        ("ts", pa.timestamp("us", "UTC")),
+                        ("user", pa.string()),
+                        ("word", pa.string()),
+                        ("x", pa.float64()),
+                    ]
                 ),
             )
         )

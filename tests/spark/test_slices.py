@@ -35,7 +35,9 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "date": (pa.date32(), st.sampled_from([date(2020, 1, 1), date(2020, 1, 2), None])),
     "timestamp": (
         pa.timestamp("us", "UTC"),
-        st.sampled_from([datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1, tzinfo=UTC), None]),
+        st.sampled_from(
+            [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1, tzinfo=UTC), None]
+        ),
     ),
     "decimal": (pa.decimal128(9, 2), st.sampled_from([Decimal("1.50"), Decimal("-1.50"), None])),
     "interval": (pa.duration("us"), st.sampled_from([timedelta(1), timedelta(2), None])),
@@ -44,7 +46,8 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "array of structs": (
         pa.list_(POINT),
         st.one_of(
-            st.none(), st.lists(st.one_of(st.none(), st.fixed_dictionaries({"x": floats, "s": texts})), max_size=2)
+            st.none(),
+            st.lists(st.one_of(st.none(), st.fixed_dictionaries({"x": floats, "s": texts})), max_size=2),
         ),
     ),
 }
@@ -68,7 +71,9 @@ def columns(draw: Any) -> list[pa.Array]:
     made = []
     for name in draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=2)):
         kind, values = KINDS[name]
-        made.append(pa.array(draw(st.lists(values, min_size=rows + 2, max_size=rows + 2)), kind).slice(1, rows))
+        made.append(
+            pa.array(draw(st.lists(values, min_size=rows + 2, max_size=rows + 2)), kind).slice(1, rows)
+        )
     return made
 
 
@@ -239,11 +244,17 @@ def test_an_exception_names_the_key_the_class_and_the_line(method: str) -> None:
 BAD_RESULTS = {
     "a number": (7, "Odd.finish gave 7 for key k0='a'; give a dict or a tuple"),
     "nothing": (None, "Odd.finish gave None for key k0='a'"),
-    "too few": ((1,), "gave 1 values for key k0='a', the schema has 2 columns (n, s); give one value for each."),
+    "too few": (
+        (1,),
+        "gave 1 values for key k0='a', the schema has 2 columns (n, s); give one value for each.",
+    ),
     "name missing": ({"n": 1}, "without the column 's' of the schema; add it, if only as None."),
     "name wrong": ({"n": 1, "text": ""}, "without the column 's' of the schema but with 'text'; rename it."),
     "name more": ({"n": 1, "s": "", "t": 2}, "with 't', which is no column of the schema; "),
-    "text for long": (("x", "y"), "gave 'x' for the column 'n' and key k0='a', which the schema declares as int64"),
+    "text for long": (
+        ("x", "y"),
+        "gave 'x' for the column 'n' and key k0='a', which the schema declares as int64",
+    ),
     "digits for long": (("1", "y"), "gave '1' for the column 'n'"),
     "half for long": ((1.5, "y"), "Float value 1.5"),
     "too large": ((2**70, "y"), "gave 1180591620717411303424 for the column 'n'"),
@@ -281,7 +292,12 @@ def test_numpy_and_arrow_values_fit() -> None:
             return {"n": np.int32(3), "x": np.float64(1.5), "l": np.array([1, 2]), "m": {"a": np.int64(1)}}
 
     schema = pa.schema(
-        [("n", pa.int64()), ("x", pa.float64()), ("l", pa.list_(pa.int64())), ("m", pa.map_(pa.string(), pa.int64()))]
+        [
+            ("n", pa.int64()),
+            ("x", pa.float64()),
+            ("l", pa.list_(pa.int64())),
+            ("m", pa.map_(pa.string(), pa.int64())),
+        ]
     )
     first = run_reduce(Fine(), schema)[0]
     assert first.to_pylist() == [{"k0": "a", "n": 3, "x": 1.5, "l": [1, 2], "m": [("a", 1)]}]
@@ -321,8 +337,14 @@ def test_pandas_columns_have_the_type_of_their_own_group() -> None:
 
 
 BAD_GROUPS: dict[str, tuple[Any, str]] = {
-    "a list": (lambda group: [1], "work returned a list for key k0='a'; return a pyarrow Table with the columns k, n."),
-    "column missing": (lambda group: group, "work returned no column 'k' for key k0='a', the schema declares it; "),
+    "a list": (
+        lambda group: [1],
+        "work returned a list for key k0='a'; return a pyarrow Table with the columns k, n.",
+    ),
+    "column missing": (
+        lambda group: group,
+        "work returned no column 'k' for key k0='a', the schema declares it; ",
+    ),
     "column more": (
         lambda group: pa.table({"k": ["x"], "n": [1], "m": [2]}),
         "returned a column 'm' for key k0='a' that the schema does not declare; drop it",

@@ -1,8 +1,8 @@
 """`aggregate`: mergeable Python work per key; parts on balanced workers, then one merge by key.
 
-Three steps: **reduce** rows to states where they were placed, **merge** the states of a key, **finish** them. In
-batch, merging is one exchange by key, and none where every key has one home. In streaming it is Spark's state
-store: one of Spark's own aggregates for each column of the buffer where the Aggregator says which, else
+Three steps: **reduce** rows to states where they were placed, **merge** the states of a key, **finish** them.
+In batch, merging is one exchange by key, and none where every key has one home. In streaming it is Spark's
+state store: one of Spark's own aggregates for each column of the buffer where the Aggregator says which, else
 ``transformWithState``; so watermarks, output modes, checkpoints and exactly-once are Spark's.
 
 What Spark can aggregate by itself (sums, counts, maxima, sketches) it should: it combines before it shuffles.
@@ -10,7 +10,7 @@ What Spark can aggregate by itself (sums, counts, maxima, sketches) it should: i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.aggregator import Aggregator
-from evenflow.spark.apply import laid_out
+from evenflow.spark.apply import laid_out, numbered
 from evenflow.spark.columns import Key, helper, key_hash, quoted
 from evenflow.spark.folding import Finish, Merge, Reduce
 from evenflow.spark.merging import merge_with_state
@@ -56,9 +56,9 @@ def aggregate(
 
     ``scheme``, ``mode``, ``sample``, ``order``, ``seed``, ``plan`` and ``control`` are as for `balance`.
 
-    On a stream, ``output_mode`` is that of the query: "append" (each key once, when the watermark has passed it;
-    the default where the key holds the watermark's column or a window of it) or "update" (every key that got
-    rows, after each batch). It needs saying only if ``using`` merges in Python.
+    On a stream, ``output_mode`` is that of the query: "append" (each key once, when the watermark has passed
+    it; the default where the key holds the watermark's column or a window of it) or "update" (every key that
+    got rows, after each batch). It needs saying only if ``using`` merges in Python.
     """
     declared = _declared(using, schema)
     _check_output_mode(output_mode, df.isStreaming)
@@ -87,12 +87,12 @@ class Work:
         frame, layout = laid_out(self.placed)
         rows = frame.sortWithinPartitions(*(F.col(quoted(column.inside)) for column in self.placed.keys))
         if has_one_home(self.placed):
-            return self.marked(rows.mapInArrow(self.step(Reduce, layout, self.results), self.result))
-        states = rows.mapInArrow(self.step(Reduce, layout, None), self.states)
+            return self.named(numbered(rows).mapInArrow(self.step(Reduce, layout, self.results), self.result))
+        states = numbered(rows).mapInArrow(self.step(Reduce, layout, None), self.states)
         if self.using.merges is not None:
             return self.finished(self.merged_by_spark(states))
         by_key = [F.col(name) for name in self.inner_keys]
-        return self.marked(
+        return self.named(
             states.repartition(*by_key)
             .sortWithinPartitions(*by_key)
             .mapInArrow(self.step(Merge, self.inner_layout, self.results), self.result)
@@ -107,9 +107,9 @@ class Work:
         )
         rows = frame.select("*", key_hash(self.placed.keys).alias(hashed))
         if self.using.merges is not None:
-            states = rows.mapInArrow(self.step(Reduce, layout, None), self.states)
-            return self.finished(self.merged_by_spark(self.marked(states, self.inner_keys)))
-        return self.marked(merge_with_state(rows, layout, self, output_mode))
+            states = numbered(rows).mapInArrow(self.step(Reduce, layout, None), self.states)
+            return self.finished(self.merged_by_spark(self.marked(states)))
+        return self.named(merge_with_state(numbered(rows), layout, self, output_mode))
 
     def merged_by_spark(self, states: DataFrame) -> DataFrame:
         """Return one state per key, merged by the aggregates that were declared."""
@@ -123,16 +123,18 @@ class Work:
 
     def finished(self, states: DataFrame) -> DataFrame:
         """Return results for merged states."""
-        return self.marked(
-            states.mapInArrow(self.step(Finish, self.inner_layout, self.results), self.result)
-        )
+        return self.named(states.mapInArrow(self.step(Finish, self.inner_layout, self.results), self.result))
 
-    def marked(self, frame: DataFrame, names: Sequence[str] | None = None) -> DataFrame:
+    def marked(self, frame: DataFrame) -> DataFrame:
         """Put back what the key's columns say of themselves, such as the watermark: Python drops it."""
-        for name, field in zip(names or [field.name for field in self.keys], self.keys, strict=True):
+        for name, field in zip(self.inner_keys, self.keys, strict=True):
             if field.metadata:
                 frame = frame.withMetadata(name, field.metadata)
         return frame
+
+    def named(self, frame: DataFrame) -> DataFrame:
+        """Return results under the names that the user knows."""
+        return self.marked(frame).toDF(*(field.name for field in [*self.keys, *self.schema.fields]))
 
     def step(self, kind: type[Any], layout: Layout, results: Records | None) -> Any:
         """Return a pass over partitions."""
@@ -187,16 +189,24 @@ class Work:
 
     @property
     def result(self) -> T.StructType:
-        """The schema of results."""
-        keys = [T.StructField(field.name, field.dataType, field.nullable) for field in self.keys]
-        return T.StructType([*keys, *self.schema.fields])
+        """The schema of results, under names of ours."""
+        keys = [
+            T.StructField(name, field.dataType, field.nullable)
+            for name, field in zip(self.inner_keys, self.keys, strict=True)
+        ]
+        values = [
+            T.StructField(f"result_{place}", field.dataType, field.nullable)
+            for place, field in enumerate(self.schema.fields)
+        ]
+        return T.StructType([*keys, *values])
 
 
 def has_one_home(placed: Placed) -> bool:
-    """Return whether every row of a key is on one worker, so that nothing is left to merge."""
-    if placed.plan is not None:
-        return placed.plan.splits == 0
-    return not placed.scheme.splits_keys
+    """Return whether every row of a key is on one worker, so that nothing is left to merge.
+
+    Only a plan promises that: online, two sources may know of different owners for a while.
+    """
+    return placed.plan is not None and placed.plan.splits == 0
 
 
 def _declared(using: Any, schema: Schema) -> tuple[T.StructType, T.StructType]:
@@ -214,7 +224,11 @@ def _declared(using: Any, schema: Schema) -> tuple[T.StructType, T.StructType]:
         if getattr(type(using), method) is getattr(Aggregator, method):
             raise EvenflowError(
                 f"{name} has no {method}; define it"
-                + (" or say by merges which of Spark's aggregates merges each column." if method == "merge" else ".")
+                + (
+                    " or say by merges which of Spark's aggregates merges each column."
+                    if method == "merge"
+                    else "."
+                )
             )
     if using.merges is not None:
         _check_merges(name, using.merges, buffer)
@@ -232,14 +246,18 @@ def _before_any(row: int) -> str:
 def _check_merges(name: str, merges: Any, buffer: T.StructType) -> None:
     for field in buffer.names:
         if field not in merges:
-            raise EvenflowError(f"{name}.merges does not say how {field!r} merges; name every column of the buffer.")
+            raise EvenflowError(
+                f"{name}.merges does not say how {field!r} merges; name every column of the buffer."
+            )
     for field, how in merges.items():
         if field not in buffer.names:
-            raise EvenflowError(f"{name}.merges names {field!r}, which is no column of the buffer; remove it.")
+            raise EvenflowError(
+                f"{name}.merges names {field!r}, which is no column of the buffer; remove it."
+            )
         if not isinstance(how, str) and not callable(how):
             raise EvenflowError(
-                f"{name}.merges has {how!r} for {field!r}; give the name of one of Spark's aggregates, such as "
-                '"sum", or a function from a Column to a Column.'
+                f"{name}.merges has {how!r} for {field!r}; give the name of one of Spark's aggregates, such "
+                'as "sum", or a function from a Column to a Column.'
             )
 
 
@@ -272,7 +290,7 @@ def _work(placed: Placed, using: Aggregator, buffer: T.StructType, schema: T.Str
     for name in [field.name for field in schema.fields] + [field.name for field in keys]:
         if [*names, *(field.name.lower() for field in schema.fields)].count(name.lower()) > 1:
             raise EvenflowError(
-                f"the result would have the column {name!r} twice, since the key's columns come before those of "
-                "the schema; rename one."
+                f"the result would have the column {name!r} twice, since the key's columns come before those "
+                "of the schema; rename one."
             )
     return Work(placed, using, tuple(keys), buffer, schema)

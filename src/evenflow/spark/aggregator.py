@@ -15,15 +15,15 @@ State = Any
 class Aggregator:
     """Work on the rows of a key that can be done in parts and merged; names as in Spark's own Aggregator.
 
-    ``buffer`` types the state, so that it can be sent and stored as columns and is never pickled. A state is a
-    dict with the buffer's names or a tuple (also a NamedTuple) in their order, and comes back as whatever
+    ``buffer`` types the state, so that it can be sent and stored as columns and is never pickled. A state is
+    a dict with the buffer's names or a tuple (also a NamedTuple) in their order, and comes back as whatever
     ``zero`` returns: maps as dicts, arrays as lists, structs as dicts, timestamps aware and in UTC.
 
-    ``merge(a, b)`` must not care for order or grouping, and ``merge(zero(), a)`` must be ``a``: rows of a hot key
-    are reduced on several workers, and a large group in several calls of ``reduce``.
+    ``merge(a, b)`` must not care for order or grouping, and ``merge(zero(), a)`` must be ``a``: rows of a hot
+    key are reduced on several workers, and a large group in several calls of ``reduce``.
 
-    ``merges`` may say instead, for each column of the buffer, which of Spark's aggregates merges it: the name of
-    one (``"sum"``, ``"max"``, ``"hll_union_agg"``) or a function from a Column to a Column. Then merging
+    ``merges`` may say instead, for each column of the buffer, which of Spark's aggregates merges it: the name
+    of one (``"sum"``, ``"max"``, ``"hll_union_agg"``) or a function from a Column to a Column. Then merging
     happens inside Spark, in streaming about 8 times as fast.
 
     >>> class Mean(Aggregator):
@@ -51,7 +51,7 @@ class Aggregator:
         raise NotImplementedError
 
     def reduce(self, state: State, rows: Any) -> State:
-        """Return the state after some rows of the key: a pyarrow Table, or a DataFrame if ``rows`` is "pandas"."""
+        """Return the state after some rows of the key: a Table, or a DataFrame if ``rows`` is "pandas"."""
         raise NotImplementedError
 
     def merge(self, a: State, b: State) -> State:

@@ -38,8 +38,8 @@ def apply(
 
     ``using`` is as for ``applyInArrow``: it takes the group as a pyarrow Table (a DataFrame if ``rows`` is
     "pandas"), or the key as a tuple and the group, and returns one of the same kind. A key is on one worker;
-    the keys are counted first (on ``sample`` of the rows; None: as many as the balance needs), and the large ones
-    are spread over the workers. ``on_placed`` gets the plan and the reasons.
+    the keys are counted first (on ``sample`` of the rows; None: as many as the balance needs), and the large
+    ones are spread over the workers. ``on_placed`` gets the plan and the reasons.
     """
     if df.isStreaming:
         raise EvenflowError(
@@ -49,23 +49,16 @@ def apply(
     name, takes_key = signature_of(using)
     declared = parse(schema, "schema")
     arrow = as_arrow(declared, "schema")
-    placed = place(
-        df,
-        key,
-        workers=workers,
-        scheme=scheme,
-        split=False,
-        sample=sample,
-        seed=seed,
-        plan=plan,
-        control=control,
-    )
+    placed = place(  # planned: online, two sources may know of different owners for a while
+        df, key, workers=workers, scheme=scheme, mode="planned", split=False, sample=sample, seed=seed,
+        plan=plan, control=control,
+    )  # fmt: skip
     if on_placed is not None:
         on_placed(placed)
     frame, layout = laid_out(placed)
     by_key = [F.col(quoted(column.inside)) for column in placed.keys]
     work = WholeGroups(layout, using, name, takes_key, rows, arrow)
-    return frame.sortWithinPartitions(*by_key).mapInArrow(work, declared)
+    return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(work, declared)
 
 
 def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:
@@ -79,6 +72,11 @@ def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:
         row_names=tuple(placed.columns),
     )
     return placed.moved().drop(placed.worker), layout
+
+
+def numbered(frame: DataFrame) -> DataFrame:
+    """Return the frame with numbers for names: mapInArrow stumbles over dots and names that come twice."""
+    return frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
 
 
 def signature_of(using: Any) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
 """What runs in a Python worker for ``aggregate``: rows become states, states merge, states become results.
 
-A state travels as columns of the buffer's types. Rows of a giant group come in many pieces and need never be in
-memory together.
+A state travels as columns of the buffer's types. Rows of a giant group come in many pieces and need never be
+in memory together.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Reduce(Step):
         rows = HANDED[self.aggregator.rows](here.rows)
         start, method, fresh = 0, "zero", not here.goes_on
         try:
-            for start, end in zip(here.starts, here.ends, strict=True):  # noqa: B007
+            for start, end in zip(here.starts, here.ends, strict=True):
                 if fresh:
                     method = "zero"
                     states.append(zero())

@@ -1,7 +1,8 @@
 """What runs in a Python worker for ``apply``: whole groups through the user's function, results joined again.
 
 A group that is cut by the end of a batch waits for the rest; all others are slices of the batch they came in.
-Results are small tables; they go back to Spark some thousand rows at a time, since a batch costs what it costs.
+Results are small tables; they go back to Spark some thousand rows at a time, since a batch costs what it
+costs.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class WholeGroups:
         else:
             wanted = "pandas DataFrame" if self.rows == "pandas" else "pyarrow Table"
             raise EvenflowError(
-                f"{self.name} returned a {type(result).__name__} for {key}; return a {wanted} with the columns "
-                f"{', '.join(names)}."
+                f"{self.name} returned a {type(result).__name__} for {key}; return a {wanted} with the "
+                f"columns {', '.join(names)}."
             )
         if not len(result):  # an empty frame needs no columns
             return self.schema.empty_table()
@@ -110,8 +111,8 @@ class WholeGroups:
         for name in found:
             if name not in names:
                 raise EvenflowError(
-                    f"{self.name} returned a column {name!r} for {key} that the schema does not declare; drop it "
-                    "or add it to the schema."
+                    f"{self.name} returned a column {name!r} for {key} that the schema does not declare; drop "
+                    "it or add it to the schema."
                 )
         return pa.table([self._column(result, field, key) for field in self.schema], schema=self.schema)
 
@@ -122,8 +123,8 @@ class WholeGroups:
             return pa.Array.from_pandas(result[field.name], type=field.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise EvenflowError(
-                f"{self.name} returned a column {field.name!r} for {key} that does not fit {field.type}, as the "
-                f"schema declares it ({error}); convert it or change the schema."
+                f"{self.name} returned a column {field.name!r} for {key} that does not fit {field.type}, as "
+                f"the schema declares it ({error}); convert it or change the schema."
             ) from error
 
 

@@ -1,8 +1,8 @@
 """Merging in Python with Spark's state store: ``transformWithState``, one typed state per key.
 
-Rows of equal keys come as states already, reduced on their workers; here they are merged with the state that the
-store holds. In update mode the state goes out after every batch in which its key got rows. In append mode it
-goes out once: a timer fires when the watermark has passed the key. As in Spark's own aggregates, rows that
+Rows of equal keys come as states already, reduced on their workers; here they are merged with the state that
+the store holds. In update mode the state goes out after every batch in which its key got rows. In append mode
+it goes out once: a timer fires when the watermark has passed the key. As in Spark's own aggregates, rows that
 come later than the watermark are dropped (Spark does that where it sees the mark), and the state goes with
 the timer.
 """
@@ -57,7 +57,9 @@ def merge_with_state(rows: DataFrame, layout: Layout, work: Work, output_mode: s
         reduced = reduced.withMetadata(MARK, work.keys[marked].metadata)
     merged = T.StructType([*texts, *states.fields])
     key_types = as_arrow(T.StructType(list(work.keys)), "key")
-    processor = Merging(work.using, work.buffers, layout.key_names, key_types, states, mode, marked is not None)
+    processor = Merging(
+        work.using, work.buffers, layout.key_names, key_types, states, mode, marked is not None
+    )
     finish = FinishFromText(
         work.using, work.inner_layout, work.buffers, work.results, tuple(work.result.names), key_types
     )
@@ -98,7 +100,7 @@ def _stored_fields(work: Work) -> list[T.StructField]:
 
 @dataclass(frozen=True)
 class ReduceToText(Reduce):
-    """Rows become states as the store keeps them; ``marked`` is the part of the key that has the watermark."""
+    """Rows become states as the store keeps them; ``marked`` is the part of the key with the watermark."""
 
     marked: int | None
 
@@ -134,7 +136,7 @@ class FinishFromText(Finish):
             yield self._written(keys, list(map(shape, self.buffer.python(columns))))
 
 
-class Merging(StatefulProcessor):
+class Merging(StatefulProcessor):  # type: ignore[misc]
     """The stateful operator: one state per key, merged by the aggregator."""
 
     def __init__(

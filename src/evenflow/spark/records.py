@@ -1,8 +1,8 @@
 """Python values become Arrow columns of a declared schema and come back; what does not fit is a sentence.
 
-A record is a dict with the schema's names or a tuple in their order. Arrow alone would take a dict with a name
-missing, or make 1 of 1.5 in a column of integers; both are refused here. Maps are dicts, arrays lists, structs
-dicts (tuples are taken too), timestamps aware and in UTC.
+A record is a dict with the schema's names or a tuple in their order. Arrow alone would take a dict with a
+name missing, or make 1 of 1.5 in a column of integers; both are refused here. Maps are dicts, arrays lists,
+structs dicts (tuples are taken too), timestamps aware and in UTC.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Records:
             if len(value) == len(names):
                 return tuple(value)
             raise EvenflowError(
-                f"{self.giver} gave {len(value)} values for {where(row)}, the {self.argument} has {len(names)} "
-                f"columns ({', '.join(names)}); give one value for each."
+                f"{self.giver} gave {len(value)} values for {where(row)}, the {self.argument} has "
+                f"{len(names)} columns ({', '.join(names)}); give one value for each."
             )
         raise EvenflowError(
-            f"{self.giver} gave {_shown(value)} for {where(row)}; give a dict or a tuple with a value for each "
-            f"column of the {self.argument} ({', '.join(names)})."
+            f"{self.giver} gave {_shown(value)} for {where(row)}; give a dict or a tuple with a value for "
+            f"each column of the {self.argument} ({', '.join(names)})."
         )
 
     def _names_differ(self, value: Mapping[Any, Any], key: str) -> str:
@@ -98,9 +98,9 @@ class Records:
                 to_array([value], field.type)
             except _ARROW_REFUSES as alone:
                 return (
-                    f"{self.giver} gave {_shown(value)} for the column {field.name!r} and {where(row)}, which the "
-                    f"{self.argument} declares as {field.type} ({alone}); give a value of that type or change "
-                    f"the {self.argument}."
+                    f"{self.giver} gave {_shown(value)} for the column {field.name!r} and {where(row)}, which "
+                    f"the {self.argument} declares as {field.type} ({alone}); give a value of that type or "
+                    f"change the {self.argument}."
                 )
         return (
             f"{self.giver} gave values for the column {field.name!r} that do not fit {field.type} together "
@@ -146,7 +146,7 @@ def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _to_integers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Let Arrow see what the values are before it makes integers of them: asked for these, it cuts 1.5 to 1."""
+    """Let Arrow see what the values are before they become integers: asked for these, it cuts 1.5 to 1."""
     array = pa.array(values)
     if not (kinds.is_integer(array.type) or kinds.is_floating(array.type) or kinds.is_null(array.type)):
         raise TypeError(f"that is {array.type}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
@@ -9,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from evenflow.errors import EvenflowError
 
-Schema = str | T.StructType
+Schema: TypeAlias = str | T.StructType
 
 
 def parse(schema: Schema, argument: str) -> T.StructType:
@@ -37,7 +39,7 @@ def as_arrow(schema: T.StructType, argument: str) -> pa.Schema:
             fields.append(to_arrow_schema(T.StructType([field]), timezone="UTC").field(0).remove_metadata())
         except PySparkException as error:
             raise EvenflowError(
-                f"{argument} has the column {field.name!r} of type {field.dataType.simpleString()}, which does "
-                "not pass between Spark and Python; use another type."
+                f"{argument} has the column {field.name!r} of type {field.dataType.simpleString()}, which "
+                "does not pass between Spark and Python; use another type."
             ) from error
     return pa.schema(fields)

@@ -1,12 +1,12 @@
 """Per-key Python work over a partition whose equal keys lie side by side, in one pass.
 
 ``groupBy().applyInArrow`` sends every group to Python by itself, at a fraction of a millisecond each. Here a
-partition flows through in the batches that Spark makes of it, however many keys they hold, and is cut where the
-key changes: one vectorised comparison of every row with the row before. A cut costs microseconds.
+partition flows through in the batches that Spark makes of it, however many keys they hold, and is cut where
+the key changes: one vectorised comparison of every row with the row before. A cut costs microseconds.
 
-Keys are equal as Spark's ``groupBy`` sees it: null equals null and nothing else, NaN equals NaN, 0.0 equals -0.0,
-and so inside of structs and arrays. Nothing here knows about routing, and nothing is imported that makes a
-Python worker slow to start.
+Keys are equal as Spark's ``groupBy`` sees it: null equals null and nothing else, NaN equals NaN, 0.0 equals
+-0.0, and so inside of structs and arrays. Nothing here knows about routing, and nothing is imported that
+makes a Python worker slow to start.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ def _bools(array: pa.Array) -> Bools:
 def side_by_side(batches: Batches, hashed: int, limit: int = SORTED_BYTES) -> Iterator[pa.RecordBatch]:
     """Put rows of equal keys side by side, some megabytes at a time, by the column of hashes.
 
-    A stream cannot be sorted by Spark. A key may come again in the next portion, and two keys with one hash may
-    alternate: whoever reads this must take several partial results per key.
+    A stream cannot be sorted by Spark. A key may come again in the next portion, and two keys with one hash
+    may alternate: whoever reads this must take several partial results per key.
     """
     portion: list[pa.RecordBatch] = []
     size = 0

@@ -1,8 +1,8 @@
 """Keys and states as Spark's state store keeps them, where merging is done in Python.
 
-A state is kept as columns of the buffer's types, with times as numbers: between the store and Python they would
-pass through the clock of some time zone. A key of any type is kept as one text, JSON of its values; equal keys
-have equal texts, since 0.0 and NaN come in one form only.
+A state is kept as columns of the buffer's types, with times as numbers: between the store and Python they
+would pass through the clock of some time zone. A key of any type is kept as one text, JSON of its values;
+equal keys have equal texts, since 0.0 and NaN come in one form only.
 """
 
 from __future__ import annotations

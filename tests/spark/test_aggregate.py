@@ -1,0 +1,227 @@
+"""`aggregate` in batch equals plain Spark, for several schemes, both ways of merging and any skew."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark import cloudpickle
+
+from evenflow import EvenflowError
+from evenflow.spark import Aggregator, aggregate
+from spark.aggregators import SCHEMA, Declared, Profile, plain
+from spark.tables import KEYS, rows_of, table, tables
+
+pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+SPLITS: dict[str, Any] = {"order": "sort"}  # rows that are identical are split as well
+
+
+@settings(max_examples=6)
+@given(tables(), st.integers(1, 5), st.sampled_from([Profile(), Declared()]))
+def test_same_result_as_plain_spark(spark: Any, made: tuple[str, pa.Table], workers: int, using: Any) -> None:
+    df = spark.createDataFrame(made[1])
+    found = aggregate(df, "k", using, SCHEMA, workers=workers, **SPLITS)
+    assert rows_of(found.collect()) == rows_of(plain(df.groupBy("k")).collect())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "mode"),
+    [
+        ("key", "planned"),
+        ("fill", "planned"),
+        ("shuffle", "online"),
+        ("partial-key", "online"),
+        ("w-choices", "online"),
+    ],
+)
+def test_every_scheme_gives_the_same_result(spark: Any, scheme: str, mode: str) -> None:
+    df = spark.createDataFrame(table("string", 400, 2.0, 8)).repartition(3)
+    seen: list[Any] = []
+    found = aggregate(
+        df, "user", Profile(), SCHEMA, workers=4, scheme=scheme, mode=mode, on_placed=seen.append
+    )
+    assert rows_of(found.collect()) == rows_of(plain(df.groupBy("user")).collect())
+    assert seen[0].mode == mode
+
+
+@pytest.mark.parametrize("kind", sorted(KEYS))
+def test_keys_of_any_type_several_at_once_and_windows(spark: Any, kind: str) -> None:
+    from pyspark.sql import functions as F
+
+    df = spark.createDataFrame(table(kind, 150, 1.0, 2)).withColumn("a.b", F.struct(F.col("user").alias("c")))
+    key = ["k", F.window("ts", "30 minutes", "15 minutes"), F.col("`a.b`.c").alias("user")]
+    wanted = plain(df.groupBy(*key))
+    found = aggregate(df, key, Declared(), SCHEMA, workers=3, **SPLITS)
+    assert found.columns == wanted.columns
+    assert rows_of(found.collect()) == rows_of(wanted.collect())
+
+
+class Sums(NamedTuple):
+    """A state with names."""
+
+    n: int
+    total: float
+
+
+class Means(Aggregator):
+    """Means with rows as pandas and a NamedTuple as state."""
+
+    buffer = "n int, total float"
+    rows = "pandas"
+
+    def zero(self) -> Sums:
+        return Sums(0, 0.0)
+
+    def reduce(self, state: Sums, rows: Any) -> Sums:
+        return Sums(state.n + int(rows["x"].count()), state.total + rows["x"].sum())
+
+    def merge(self, a: Sums, b: Sums) -> Sums:
+        return Sums(a.n + b.n, a.total + b.total)
+
+    def finish(self, state: Sums) -> Any:
+        return [state.total / state.n if state.n else None]
+
+
+def test_rows_as_pandas_and_states_as_named_tuples(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    df = spark.createDataFrame(table("string", 300, 2.0, 6))
+    found = aggregate(df, "k", Means(), "mean double", workers=4, **SPLITS)
+    assert rows_of(found.collect()) == rows_of(df.groupBy("k").agg(F.avg("x").alias("mean")).collect())
+
+
+def test_a_giant_group_is_reduced_piece_by_piece(spark: Any) -> None:
+    class Largest(Aggregator):
+        buffer = "n long, calls int, most int"
+
+        def zero(self) -> Any:
+            return (0, 0, 0)
+
+        def reduce(self, state: Any, rows: Any) -> Any:
+            return state[0] + rows.num_rows, state[1] + 1, max(state[2], rows.num_rows)
+
+        def merge(self, a: Any, b: Any) -> Any:
+            return a[0] + b[0], a[1] + b[1], max(a[2], b[2])
+
+        def finish(self, state: Any) -> Any:
+            return state
+
+    df = spark.range(25_000).selectExpr("'one' as k", "id")
+    [row] = aggregate(df, "k", Largest(), "n long, calls int, most int", workers=1).collect()
+    assert row.n == 25_000
+    assert row.calls >= 3
+    assert row.most <= 10_000
+
+
+def exchanges(frame: Any, capsys: Any) -> int:
+    frame.explain()
+    return int(capsys.readouterr().out.count("Exchange "))
+
+
+def test_exchanges(spark: Any, capsys: Any) -> None:
+    df = spark.createDataFrame(table("string", 50, 50.0, 1))
+    for using in (Profile(), Declared()):
+        hot = aggregate(df, "k", using, SCHEMA, workers=3, order="content")
+        assert exchanges(hot, capsys) == 2
+        one_home = aggregate(df, "k", using, SCHEMA, workers=3, scheme="key")
+        assert exchanges(one_home, capsys) == 1
+
+
+def failing(method: str) -> Aggregator:
+    def fail(self: Any, *given: Any) -> Any:
+        raise ZeroDivisionError("poison")
+
+    return type("Poisoned", (Profile,), {method: fail})()
+
+
+@pytest.mark.parametrize("method", ["reduce", "merge", "finish"])
+def test_an_exception_names_the_key_and_the_class(spark: Any, method: str) -> None:
+    df = spark.createDataFrame(table("string", 60, 50.0, 1))
+    found = aggregate(df, "k", failing(method), SCHEMA, workers=3, **SPLITS)
+    with pytest.raises(
+        Exception, match=rf"Poisoned.{method} failed for key k='hot': ZeroDivisionError: poison \(test_"
+    ):
+        found.collect()
+
+
+def test_a_result_that_does_not_fit_names_column_and_class(spark: Any) -> None:
+    df = spark.createDataFrame(table("string", 20, 50.0, 1))
+    with pytest.raises(
+        Exception, match=r"Profile\.finish gave a dict for key k='hot' without the column 'score'"
+    ):
+        aggregate(df, "k", Profile(), "score double", workers=2).collect()
+    with pytest.raises(
+        Exception, match=r"Profile\.finish gave .* for the column 'last' and key k='hot', which the schema"
+    ):
+        aggregate(df, "k", Profile(), "n long, total double, words int, last int", workers=2).collect()
+
+
+def changed(**declared: Any) -> Aggregator:
+    return type("Changed", (Profile,), declared)()
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "class": ({"using": Profile}, "using is the class Profile; pass an instance, Profile()."),
+    "other": (
+        {"using": len},
+        "using is a builtin_function_or_method; pass an instance of a class of Aggregator.",
+    ),
+    "no buffer": (
+        {"using": type("Bare", (Aggregator,), {})()},
+        "Bare has no buffer; declare the state's columns",
+    ),
+    "bad buffer": ({"using": changed(buffer="n lang")}, "Changed.buffer is 'n lang'; write it as in"),
+    "zero does not fit": (
+        {"using": changed(buffer="n long")},
+        "Changed.zero gave a dict for a key without rows",
+    ),
+    "no merge": (
+        {
+            "using": type(
+                "Half", (Aggregator,), {"buffer": "n long", "zero": len, "reduce": len, "finish": len}
+            )()
+        },
+        "Half has no merge; define it or say by merges",
+    ),
+    "merges lacks": (
+        {"using": changed(merges={"n": "sum"})},
+        "Changed.merges does not say how 'total' merges",
+    ),
+    "merges more": (
+        {"using": type("More", (Declared,), {"merges": {**Declared.merges, "z": "sum"}})()},
+        "More.merges names 'z', which is no column of the buffer",
+    ),
+    "merges number": (
+        {"using": type("More", (Declared,), {"merges": {**Declared.merges, "n": 1}})()},
+        "More.merges has 1 for 'n'; give the name",
+    ),
+    "rows": ({"using": changed(rows="polars")}, "Changed.rows is 'polars'"),
+    "name twice": ({"schema": "K long"}, "the result would have the column 'K' twice"),
+    "key is a map": ({"key": "m"}, "holds a map"),
+    "no column": ({"key": "j"}, "there is no column 'j'"),
+    "output mode": ({"output_mode": "update"}, "output_mode is 'update', but df is not a stream"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_bad_input_is_a_sentence(spark: Any, name: str) -> None:
+    change, sentence = BAD[name]
+    df = spark.range(3).selectExpr("id as k", "map('a', id) as m")
+    options: dict[str, Any] = {"key": "k", "using": Profile(), "schema": SCHEMA, "workers": 2}
+    with pytest.raises(EvenflowError) as raised:
+        aggregate(df, **{**options, **change})
+    assert sentence in str(raised.value)
+
+
+def test_a_session_window_is_refused(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    df = spark.createDataFrame(table("string", 5, 1.0, 1))
+    with pytest.raises(EvenflowError, match="session window"):
+        aggregate(df, [F.session_window("ts", "5 minutes"), "k"], Profile(), SCHEMA, workers=2)

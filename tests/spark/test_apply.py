@@ -1,0 +1,149 @@
+"""`apply` equals groupBy(key).applyInArrow, with large groups on workers of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow import EvenflowError
+from evenflow.spark import apply
+from spark.tables import KEYS, rows_of, table, tables
+
+pytestmark = pytest.mark.spark
+
+
+@settings(max_examples=6)
+@given(tables(), st.integers(1, 5))
+def test_same_result_as_apply_in_arrow(spark: Any, made: tuple[str, pa.Table], workers: int) -> None:
+    def describe(key: Any, group: pa.Table) -> pa.Table:
+        import pyarrow.compute as pc
+
+        total = pc.sum(group["x"]).as_py()
+        users = sorted(group["user"].to_pylist())
+        return pa.table(
+            {
+                "key": [str(key[0].as_py() == key[0].as_py())],
+                "rows": [group.num_rows],
+                "total": [total],
+                "users": [users],
+            },
+            pa.schema(
+                [
+                    ("key", pa.string()),
+                    ("rows", pa.int64()),
+                    ("total", pa.float64()),
+                    ("users", pa.list_(pa.int64())),
+                ]
+            ),
+        )
+
+    df = spark.createDataFrame(made[1])
+    schema = "key string, rows long, total double, users array<long>"
+    wanted = df.groupBy("k").applyInArrow(describe, schema).collect()
+    assert rows_of(apply(df, "k", describe, schema, workers=workers).collect()) == rows_of(wanted)
+
+
+@pytest.mark.parametrize("kind", sorted(KEYS))
+def test_every_key_is_seen_once_and_whole(spark: Any, kind: str) -> None:
+    def count(group: pa.Table) -> pa.Table:
+        return pa.table({"k": group["k"].slice(0, 1), "n": [group.num_rows]})
+
+    df = spark.createDataFrame(table(kind, 100, 1.0, 3))
+    schema = f"k {df.schema['k'].dataType.simpleString()}, n long"
+    wanted = df.groupBy("k").count().withColumnRenamed("count", "n").collect()
+    assert rows_of(apply(df, "k", count, schema, workers=3).collect()) == rows_of(wanted)
+
+
+def test_equal_groups_fill_every_worker_and_giants_have_one_each(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    def where(group: pa.Table) -> pa.Table:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        return pa.table({"k": group["k"].slice(0, 1), "n": [group.num_rows], "worker": [task.partitionId()]})
+
+    schema = "k long, n long, worker int"
+    equal = spark.range(2000).select((F.col("id") % 100).alias("k"))
+    rows = apply(equal, "k", where, schema, workers=100).collect()
+    assert sorted(row.worker for row in rows) == list(range(100))
+    giants = spark.range(4000).select(
+        F.when(F.col("id") < 3000, F.col("id") % 3).otherwise(F.col("id")).alias("k")
+    )
+    seen: list[Any] = []
+    rows = apply(giants, "k", where, schema, workers=4, on_placed=seen.append).collect()
+    assert len({row.worker for row in rows if row.n == 1000}) == 3
+    loads = {worker: sum(row.n for row in rows if row.worker == worker) for worker in range(4)}
+    assert max(loads.values()) <= 1000 + 20
+    assert seen[0].plan.splits == 0
+
+
+def test_pandas_several_keys_windows_and_dotted_names(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    def count(key: Any, group: Any) -> Any:
+        import pandas as pd
+
+        assert list(group.columns) == ["k", "user", "word", "x", "ts", "a.b"]
+        return pd.DataFrame({"minute": [key[0]["start"].minute], "user": [key[1]], "n": [len(group)]})
+
+    df = spark.createDataFrame(table("string", 120, 1.0, 4)).withColumn("a.b", F.col("user") % 3)
+    window = F.window("ts", "20 minutes")
+    wanted = (
+        df.groupBy(window, F.col("`a.b`").alias("user"))
+        .count()
+        .select(F.minute("window.start").cast("long").alias("minute"), "user", F.col("count").alias("n"))
+    )
+    found = apply(df, [window, "a.b"], count, "minute long, user long, n long", workers=3, rows="pandas")
+    assert rows_of(found.collect()) == rows_of(wanted.collect())
+
+
+def test_one_exchange(spark: Any, capsys: Any) -> None:
+    df = spark.range(10).toDF("k")
+    apply(df, "k", lambda group: group, "k long", workers=3).explain()
+    assert capsys.readouterr().out.count("Exchange ") == 1
+
+
+def test_an_exception_names_the_key_and_the_function(spark: Any) -> None:
+    def fit_model(group: pa.Table) -> pa.Table:
+        if group["k"][0].as_py() == 7:
+            raise ZeroDivisionError("no spread")
+        return group
+
+    df = spark.range(10).toDF("k")
+    with pytest.raises(Exception, match="fit_model failed for key k=7: ZeroDivisionError: no spread"):
+        apply(df, "k", fit_model, "k long", workers=2).collect()
+    with pytest.raises(Exception, match="fit_model returned no column 'mape' for key k="):
+        apply(df, "k", fit_model, "k long, mape double", workers=2).collect()
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "no column": ({"key": "j"}, "there is no column 'j'"),
+    "no workers": ({"workers": 0}, "workers is 0"),
+    "no function": ({"using": 3}, "using is 3; pass a function"),
+    "three arguments": ({"using": lambda a, b, c: a}, "<lambda> takes 3 arguments"),
+    "bad schema": ({"schema": "k lung"}, "schema is 'k lung'; write it as in"),
+    "type for schema": ({"schema": "long"}, "schema is "),
+    "column twice": ({"schema": "k long, K long"}, "schema has the column 'k' twice; rename one."),
+    "bad rows": ({"rows": "polars"}, "rows is 'polars'"),
+    "not planned": ({"scheme": "d-choices"}, "d-choices decides row by row and cannot be planned"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_bad_input_is_a_sentence(spark: Any, name: str) -> None:
+    changed, sentence = BAD[name]
+    options: dict[str, Any] = {"key": "k", "using": lambda group: group, "schema": "k long", "workers": 2}
+    with pytest.raises(EvenflowError) as raised:
+        apply(spark.range(3).toDF("k"), **{**options, **changed})
+    assert sentence in str(raised.value)
+
+
+def test_a_stream_is_refused(spark: Any) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(EvenflowError, match="df is a stream"):
+        apply(stream, "value", lambda group: group, "value long", workers=2)
