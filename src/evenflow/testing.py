@@ -102,7 +102,7 @@ class LocalCluster:
         """Return the process numbers of all executors that run now."""
         ours = {process.pid for process in self._processes}
         listed = subprocess.run(
-            ["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+            ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
         ).stdout.splitlines()
         rows = [line.split(None, 2) for line in listed]
         return [int(row[0]) for row in rows if int(row[1]) in ours and "CoarseGrainedExecutor" in row[2]]
@@ -162,35 +162,39 @@ def once(marker: Path) -> bool:
     return True
 
 
-def before_rows(df: DataFrame, act: Callable[[Any], None]) -> DataFrame:
-    """Return ``df`` with ``act(TaskContext)`` called in each of its tasks before the first row passes.
+Act = Callable[[Any], None]  # takes the task's TaskContext; if it raises, the task fails
 
-    An ``act`` that raises makes the task fail; the columns stay as they are.
-    """
+
+def acting(df: DataFrame, *, before: Act | None = None, after: Act | None = None) -> DataFrame:
+    """Return ``df`` with something done in each of its tasks, before the first row or after the last."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        act(TaskContext.get())
+        task = TaskContext.get()
+        if before is not None:
+            before(task)
         yield from batches
+        if after is not None:
+            after(task)
 
     return df.mapInArrow(pass_on, df.schema)
 
 
 def failing_once(df: DataFrame, partition: int = 0) -> DataFrame:
-    """Return ``df`` with a task that fails at its first attempt, after nothing has been passed on."""
+    """Return ``df`` with a task that fails at its first attempt, when all of its rows have passed."""
 
     def fail(task: Any) -> None:
         if task.partitionId() == partition and task.attemptNumber() == 0:
             raise RuntimeError("this attempt fails on purpose")
 
-    return before_rows(df, fail)
+    return acting(df, after=fail)
 
 
 def losing_shuffle_files(df: DataFrame, folder: Path, marker: Path) -> DataFrame:
     """Return ``df`` whose first task deletes, once, all shuffle files below ``folder``, then fails.
 
-    What read them has to be computed again: Spark runs the stage before once more.
+    What the files held has to be computed again: Spark runs the stage before once more.
     """
 
     def lose(task: Any) -> None:
@@ -199,4 +203,4 @@ def losing_shuffle_files(df: DataFrame, folder: Path, marker: Path) -> DataFrame
                 path.unlink(missing_ok=True)
             raise RuntimeError("shuffle files are lost on purpose")
 
-    return before_rows(df, lose)
+    return acting(df, before=lose)
