@@ -43,6 +43,7 @@ class Outcome:
 @dataclass(frozen=True)
 class _Task:
     experiment: str
+    measure: Callable[..., list[Row]]
     point: Row
     file: Path
 
@@ -60,13 +61,15 @@ def reproduce(
     tasks: list[_Task] = []
     for one in experiments:
         try:
-            tasks += [_Task(one.name, point, _file(out, one, point)) for point in one.points(setting)]
+            tasks += [
+                _Task(one.name, one.measure, point, _file(out, one, point)) for point in one.points(setting)
+            ]
         except Exception:
             outcome.failures[one.name] = traceback.format_exc(limit=2).strip()
     (out / "points").mkdir(parents=True, exist_ok=True)
-    _measure_all(
-        [task for task in tasks if not task.file.exists()], len(tasks), jobs, say, own_schemes, outcome
-    )
+    wanted = {task.file: task for task in reversed(tasks)}  # the first figure that needs a point measures it
+    missing = [task for task in reversed(wanted.values()) if not task.file.exists()]
+    _measure_all(missing, len(wanted), jobs, say, own_schemes, outcome)
     for one in experiments:
         if one.name in outcome.failures:
             continue
@@ -102,7 +105,9 @@ def claim_row(one: Experiment, claim: Claim, rows: Rows) -> Row:
 
 
 def _file(out: Path, one: Experiment, point: Row) -> Path:
-    text = json.dumps([one.name, one.version, point], sort_keys=True)
+    """Return where a point is kept: figures that measure the same point share it."""
+    measured_by = f"{one.measure.__module__}.{one.measure.__qualname__}"
+    text = json.dumps([measured_by, one.version, point], sort_keys=True)
     return out / "points" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
@@ -116,7 +121,7 @@ def _measure_all(
     if jobs <= 1:
         for task in tasks:
             say(done, total, task.experiment)
-            _keep(task, _measure, outcome)
+            _keep(task, lambda own=task: own.measure(**own.point), outcome)
             done += 1
         say(done, total, "done")
         return
@@ -130,11 +135,11 @@ def _measure_all(
             while waiting or running:
                 while waiting and len(running) < 2 * jobs:
                     task = waiting.pop()
-                    running[pool.submit(_measure, task.experiment, task.point)] = task
+                    running[pool.submit(task.measure, **task.point)] = task
                 say(done, total, ", ".join(dict.fromkeys(task.experiment for task in running.values())))
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     task = running.pop(future)
-                    _keep(task, lambda *_, own=future: own.result(), outcome)
+                    _keep(task, future.result, outcome)
                     done += 1
         except KeyboardInterrupt:
             for future in running:
@@ -166,7 +171,7 @@ def _keep(task: _Task, measure: Callable[..., list[Row]], outcome: Outcome) -> N
     """Measure a task and keep its rows, or note why its figure fails."""
     start = time.perf_counter()
     try:
-        rows = measure(task.experiment, task.point)
+        rows = measure()
     except Exception:
         outcome.failures[task.experiment] = traceback.format_exc(limit=-2).strip()
         return
@@ -174,12 +179,6 @@ def _keep(task: _Task, measure: Callable[..., list[Row]], outcome: Outcome) -> N
     temporary = task.file.with_suffix(f".{os.getpid()}.tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(task.file)
-
-
-def _measure(name: str, point: Row) -> list[Row]:
-    from evenflow.papers import find
-
-    return find([name])[0].measure(**point)
 
 
 def _write_figure(one: Experiment, rows: Rows, out: Path) -> None:

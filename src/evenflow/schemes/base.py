@@ -298,7 +298,25 @@ def scheme(name: str, /, **parameters: Any) -> Scheme:
         if parameter not in known:
             rest = nearest(parameter, known) if known else "it takes none."
             raise EvenflowError(f"{kind.name} has no parameter {parameter!r}; {rest}")
+    for field in dataclasses.fields(kind):
+        if field.name in parameters:
+            _check_type(kind.name, field, parameters[field.name])
     return kind(**parameters)
+
+
+def _check_type(scheme_name: str, field: dataclasses.Field[Any], value: Any) -> None:
+    """Refuse a value whose type cannot be right: a parameter takes what its default is."""
+    words = ""
+    if isinstance(field.default, bool):
+        words = "" if isinstance(value, bool | np.bool_) else "True or False"
+    elif isinstance(field.default, int | float):
+        words = "a number" if isinstance(value, str | bytes | bool) else ""
+    elif isinstance(field.default, str):
+        words = "" if isinstance(value, str) else "a word"
+    if words:
+        raise EvenflowError(
+            f"{scheme_name}: {field.name} is {value!r}; it is {words}, such as {field.default!r}."
+        )
 
 
 def schemes() -> dict[str, type[Scheme]]:

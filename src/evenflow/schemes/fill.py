@@ -73,8 +73,8 @@ class Fill(Scheme):
 
     >>> router = Fill(epsilon=0.1).router(workers=4)
     >>> _ = router.route(np.zeros(4000, np.uint64))
-    >>> int(router.loads.max())
-    1000
+    >>> bool(router.loads.max() <= 1.1 * 1000 + 1)
+    True
     """
 
     epsilon: float = 0.02

@@ -22,7 +22,7 @@ class Key(Scheme):
 
     >>> router = Key().router(workers=4)
     >>> set(router.route(np.array([3, 3, 3], np.uint64)).tolist())
-    {2}
+    {1}
     """
 
     name = "key"

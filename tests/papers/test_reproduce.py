@@ -1,0 +1,195 @@
+"""The runner: it resumes, isolates failures, judges by rules, and writes everything where it says."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import evenflow as ef
+from evenflow.cli import main
+from evenflow.papers import PAPERS, experiments, find
+from evenflow.papers.data import GENERATED, data_sets
+from evenflow.papers.experiment import (
+    DIFFERS,
+    DIRECTION,
+    HOLDS,
+    UNTESTED,
+    Claim,
+    Experiment,
+    Judgement,
+    Setting,
+    at_least,
+    at_most,
+    judge,
+    near,
+    share_of,
+)
+from evenflow.papers.page import summary, write_html, write_markdown
+from evenflow.papers.reproduce import reproduce
+
+CALLS: list[int] = []
+
+
+def _measure(value: int) -> list[dict[str, Any]]:
+    CALLS.append(value)
+    if value < 0:
+        raise ValueError("a point that cannot be measured")
+    return [{"value": value, "square": value * value}]
+
+
+def _plot(figure: Any, rows: Any) -> None:
+    figure.subplots().plot([row["value"] for row in rows], [row["square"] for row in rows])
+
+
+def _experiment(figure: str, values: list[int], **more: Any) -> Experiment:
+    claims = (
+        Claim("1", "squares grow <fast>", "9", lambda rows: at_most(rows[-1]["square"], 9)),
+        Claim("2", "a point that nobody measured", "1", lambda rows: at_most(rows[0]["missing"], 1)),
+    )
+    defaults: dict[str, Any] = {"measure": _measure, "plot": _plot, "claims": claims}
+    return Experiment(
+        "choices",
+        figure,
+        "A title",
+        "A caption",
+        lambda setting: [{"value": v} for v in values],
+        **defaults | more,
+    )
+
+
+def test_a_run_writes_keeps_and_resumes(tmp_path: Path) -> None:
+    CALLS.clear()
+    one, other = _experiment("one", [1, 2, 3]), _experiment("other", [3, 4])
+    outcome = reproduce([one, other], Setting(), tmp_path)
+    assert sorted(CALLS) == [1, 2, 3, 4], "a point that two figures need is measured once"
+    assert not outcome.failures
+    assert (tmp_path / "choices-one.csv").read_text().splitlines()[0] == "value,square"
+    assert (tmp_path / "choices-one.png").stat().st_size > 1000
+    claims = json.loads((tmp_path / "claims.json").read_text())
+    assert [claim["verdict"] for claim in claims] == [HOLDS, UNTESTED, DIFFERS, UNTESTED]
+    assert set(claims[0]) >= {
+        "paper",
+        "figure",
+        "section",
+        "claim",
+        "expected",
+        "measured",
+        "verdict",
+        "note",
+    }
+    reproduce([one, _experiment("other", [3, 4, 5])], Setting(), tmp_path)
+    assert sorted(CALLS) == [1, 2, 3, 4, 5], "what was kept is not measured again"
+
+
+def test_a_failing_figure_does_not_stop_the_others(tmp_path: Path) -> None:
+    outcome = reproduce([_experiment("bad", [1, -1]), _experiment("good", [2])], Setting(), tmp_path)
+    assert "cannot be measured" in outcome.failures["choices/bad"]
+    assert outcome.rows["choices/good"] == [{"value": 2, "square": 4}]
+    page = write_html(outcome, [_experiment("bad", [1]), _experiment("good", [2])], tmp_path, "small")
+    text = page.read_text(encoding="utf-8")
+    assert "squares grow &lt;fast&gt;" in text
+    assert "data:image/png;base64," in text
+    assert "http" not in text, "the page works offline"
+    HTMLParser().feed(text)
+    write_markdown(outcome, tmp_path / "page.md", "small")
+    assert "| good | 1 | squares grow <fast> | 9 | 4 | holds |" in (tmp_path / "page.md").read_text()
+
+
+def test_rules() -> None:
+    assert at_most(1, 1).verdict == HOLDS
+    assert at_most(2, 1, loosely=2).verdict == DIRECTION
+    assert at_most(3, 1, loosely=2).verdict == DIFFERS
+    assert at_least(3, 2).verdict == HOLDS
+    assert at_least(1, 2, loosely=1).verdict == DIRECTION
+    assert near(2.1, 2, within=0.1).verdict == HOLDS
+    assert near(1.2, 2, within=0.1, same_side_of=1).verdict == DIRECTION
+    assert near(0.9, 2, within=0.1, same_side_of=1).verdict == DIFFERS
+    assert share_of([True] * 3 + [False], "x").verdict == DIRECTION
+    assert share_of([], "x").verdict == UNTESTED
+    with pytest.raises(ef.EvenflowError, match="not a verdict"):
+        judge(Claim("1", "c", "e", lambda rows: Judgement("maybe", "")), [{}])
+    assert judge(Claim("1", "c", "e", lambda rows: at_most(2, 1), why="so"), [{}]).note == "so"
+    assert summary([{"verdict": HOLDS}, {"verdict": DIFFERS}, {"verdict": HOLDS}]) == "2 holds, 1 differs"
+
+
+def test_every_experiment_is_complete() -> None:
+    everything = experiments()
+    assert {one.paper for one in everything} == set(PAPERS)
+    names = [one.name for one in everything]
+    assert len(names) == len(set(names))
+    setting = Setting("small", data_sets())
+    large = Setting("paper", data_sets())
+    for one in everything:
+        assert one.claims, one.name
+        assert one.caption
+        for scale in (setting, large):
+            json.dumps(one.points(scale))
+
+
+def test_the_issue_names_every_figure() -> None:
+    wanted = {
+        "choices": ["fig1", *(f"fig{i}" for i in range(3, 15)), "table1"],
+        "heterogeneous": [*(f"fig{i}" for i in range(4, 15)), "table1", "table2"],
+        "functions": ["fig1", *(f"fig{i}" for i in range(3, 15))],
+        "evolving": [*(f"fig{i}" for i in (2, 3, 4)), *(f"fig{i}" for i in range(9, 21)), "table2"],
+        "dynamic": [*(f"fig{i}" for i in range(9, 14)), "table1", "table2", "table3"],
+    }
+    for paper, figures in wanted.items():
+        assert {one.figure for one in experiments(paper)} >= set(figures), paper
+
+
+def test_names_and_data() -> None:
+    assert [one.name for one in find(["choices/fig3", "choices/fig3"])] == ["choices/fig3"]
+    with pytest.raises(ef.EvenflowError, match="no figure 'choices/fig77'"):
+        find(["choices/fig77"])
+    assert data_sets(given={"WP": "mine.csv#page"})["WP"] == "mine.csv#page"
+    with pytest.raises(ef.EvenflowError, match="which no paper uses; did you mean"):
+        data_sets(given={"WPP": "x"})
+    assert Setting(data=GENERATED).stream("TW").startswith("zipf:")
+    assert Setting(joining=("fill",)).schemes("key", "fill") == ["key", "fill"]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    runner = CliRunner()
+    listed = runner.invoke(main, ["reproduce", "--list", "--json"])
+    assert any(row["figure"] == "choices/fig4" for row in json.loads(listed.stdout))
+    result = runner.invoke(
+        main,
+        ["reproduce", "choices/fig3", "dynamic/table1", "--out", str(tmp_path), "--jobs", "1", "--json",
+         "--page", str(tmp_path / "page.md")],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert {claim["verdict"] for claim in json.loads(result.stdout)} == {HOLDS}
+    assert (tmp_path / "index.html").exists()
+    assert "24.47" in (tmp_path / "page.md").read_text()
+    for arguments in (
+        ["--scale", "huge"],
+        ["--data", "WP"],
+        ["--with", "d-choice"],
+        ["--scheme", "nowhere:Thing"],
+    ):
+        bad = runner.invoke(main, ["reproduce", "choices/fig3", "--out", str(tmp_path), *arguments])
+        assert bad.exit_code == 2
+
+
+def test_a_scheme_of_the_users_own_joins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_scheme.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from evenflow.schemes.shuffle import Shuffle\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(Shuffle):\n"
+        "    name = 'mine'\n"
+        "    aliases = ()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(
+        main,
+        "reproduce choices/fig8 --out out --jobs 2 --with mine --scheme their_scheme:Mine".split(),
+    )
+    assert result.exit_code == 0, result.output
+    assert "mine" in (tmp_path / "out" / "choices-fig8.csv").read_text()
