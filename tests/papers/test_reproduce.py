@@ -189,7 +189,18 @@ def test_a_scheme_of_the_users_own_joins(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(
         main,
-        "reproduce choices/fig8 --out out --jobs 2 --with mine --scheme their_scheme:Mine".split(),
+        [
+            "reproduce",
+            "choices/fig8",
+            "--out",
+            "out",
+            "--jobs",
+            "2",
+            "--with",
+            "mine",
+            "--scheme",
+            "their_scheme:Mine",
+        ],
     )
     assert result.exit_code == 0, result.output
     assert "mine" in (tmp_path / "out" / "choices-fig8.csv").read_text()
