@@ -11,7 +11,7 @@ help:
 	@echo "make test    set-up, ruff, mypy, import rules, all tests"
 	@echo "make lint    the checks without the tests"
 	@echo "make bench   every benchmark, as ratios within one run"
-	@echo "make demo    the main job"
+	@echo "make demo    a drifting stream through four schemes, and advice on it as a page (demo/index.html)"
 
 setup: java $(STAMP)
 
@@ -32,6 +32,12 @@ lint: $(STAMP)
 
 test: setup lint
 	$(BIN)/pytest -n 2
+
+demo: setup
+	@mkdir -p demo
+	$(BIN)/evenflow simulate --scheme key,partial-key,w-choices,fill --stream drift:messages=1e6,seed=1 --workers 32 --sources 1
+	$(BIN)/evenflow advise drift:messages=1e6,seed=1 --workers 32 --html demo/index.html
+	@echo "The same with figures: demo/index.html"
 
 bench: setup
 	$(BIN)/evenflow bench all
