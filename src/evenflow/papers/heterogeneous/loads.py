@@ -451,6 +451,9 @@ def _plot_sources(figure: Any, rows: Rows) -> None:
     named = [{**row, "symbol": f"{row['workers']} workers"} for row in rows]
     several = len({row["data"] for row in rows}) > 1
     _plot_loads("sources", "sources", "data" if several else None, logx=True)(figure, named)
+    for panel in figure.axes:  # the paper's claim is about decades
+        low, high = panel.get_ylim()
+        panel.set_ylim(low / 3, high * 3)
 
 
 def _same_on_a_log_scale(over: str, within: float) -> Callable[[Rows], Judgement]:

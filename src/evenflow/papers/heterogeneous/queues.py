@@ -65,7 +65,7 @@ def measure_time(
     parameters = {"virtual_workers": virtual_workers} if scheme == "consistent" else {}
     opened = open_stream(stream)
     messages = survey(opened, counts=False, seconds=False).messages
-    places = [(min(at, at * messages // WP_MESSAGES), spec) for at, spec in changes or []]
+    places = change_places(changes or [], messages)
     result = simulate(
         ef.scheme(scheme, **parameters),
         opened,
@@ -81,6 +81,15 @@ def measure_time(
         {**same, **{name: mark[name] for name in kept}, **(labels or {})}
         for mark in plain(result.table().to_pylist())
     ]
+
+
+def change_places(changes: list[Any], messages: int) -> list[tuple[int, str]]:
+    """Return before which message capacities change: as in WP, or after the same share of a shorter stream.
+
+    >>> change_places([[6_000_000, "1x2,9x1"]], 2_200_000)
+    [(600000, '1x2,9x1')]
+    """
+    return [(min(at, at * messages // WP_MESSAGES), spec) for at, spec in changes]
 
 
 def _time_points(setting: Setting) -> list[Row]:
@@ -308,12 +317,12 @@ def recovery(run: Rows) -> list[tuple[float, float]]:
     change whose deadline lies beyond the next change (or the end) is left out.
     """
     slot = 10 * SLOT
+    step = run[1]["messages"] - run[0]["messages"]
     places = [*run[0]["changed_at"], run[-1]["messages"]]
     found = []
     for at, end in pairwise(places):
         deadline = at + 20 * run[0]["virtual_workers"] * slot
         own = [row for row in run if at < row["messages"] <= end]
-        step = own[1]["messages"] - own[0]["messages"]
         after = [row["utilisation_spread"] for row in own if row["messages"] - step >= deadline]
         if after:
             found.append(((settled_at(own) - at) / slot, max(after)))

@@ -1,0 +1,363 @@
+"""`heterogeneous`: its measurements against numbers, and each rule on rows that keep and that break it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import evenflow as ef
+from evenflow.papers import find
+from evenflow.papers.data import data_sets
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, Setting, judge
+from evenflow.papers.heterogeneous import EXPERIMENTS
+from evenflow.papers.heterogeneous.common import WP_LAW, bound, by_symbol
+from evenflow.papers.heterogeneous.loads import homes_of_hottest, measure_loads, measure_table
+from evenflow.papers.heterogeneous.queues import (
+    LONG_SLOTS,
+    change_places,
+    measure_cluster,
+    measure_time,
+    recovery,
+    settled_at,
+)
+from evenflow.streams import open_stream
+
+SHORT = "zipf:z=1.0,keys=5000,messages=100000,seed=3"
+FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2"]
+
+
+def _setting(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> Setting:
+    return Setting(scale, data_sets(given={"WP": stream, "TW": stream}), joining)
+
+
+def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
+    (claim,) = (one for one in find([f"heterogeneous/{figure}"])[0].claims if one.text.startswith(beginning))
+    return judge(claim, rows).verdict
+
+
+def test_every_figure_and_table_is_there_and_has_claims() -> None:
+    assert sorted(one.figure for one in EXPERIMENTS) == sorted(FIGURES)
+    assert all(one.claims for one in EXPERIMENTS)
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
+    points = find([f"heterogeneous/{figure}"])[0].points(_setting(scale=scale))
+    spelled = [json.dumps(point, sort_keys=True) for point in points]
+    assert len(set(spelled)) == len(spelled) > 0
+    assert [json.loads(text) for text in spelled] == points
+
+
+def test_a_joining_scheme_is_in_the_comparisons() -> None:
+    for figure in ("fig4", "fig7", "fig8", "fig9", "fig12", "fig13", "fig14"):
+        points = find([f"heterogeneous/{figure}"])[0].points(_setting(joining=("fill",)))
+        assert any(point["symbol"] == "fill" for point in points)
+
+
+def test_the_law_that_stands_for_wp_has_its_hottest_key() -> None:
+    stream = open_stream(WP_LAW)
+    assert stream.messages == 22_000_000
+    weights = np.arange(1, 2_900_001, dtype=np.float64) ** -1.0552
+    assert weights[0] / weights.sum() == pytest.approx(0.0932, abs=5e-5)
+
+
+def test_loads_are_those_of_the_router() -> None:
+    stream = open_stream(SHORT)
+    keys = np.concatenate([chunk.ids for chunk in stream.chunks()])
+    workers = ef.scheme("random-choices", epsilon=0.3).router(20).route(stream.hashes[keys])
+    (row,) = measure_loads("PoRC", SHORT, 20, epsilon=0.3)
+    assert row["normalised"] == pytest.approx(np.bincount(workers).max() / 5000 - 1)
+    assert row["memory"] == pytest.approx(np.unique(keys * 20 + workers).size / np.unique(keys).size)
+    assert row["bins"] == 20
+    assert measure_loads("CG", SHORT, 20)[0]["bins"] == 200
+
+
+def test_an_allocation_works_inside_the_virtual_workers() -> None:
+    (outside,) = measure_loads("KG", SHORT, 10)
+    (inside,) = measure_loads("KG", SHORT, 10, inside=True)
+    assert inside["memory"] == outside["memory"] == 1
+    assert inside["normalised"] != outside["normalised"]  # 100 virtual workers hash otherwise
+    assert (
+        measure_loads("PoRC", SHORT, 10, inside=True)[0]["memory"]
+        == measure_loads("CG", SHORT, 10)[0]["memory"]
+    )
+
+
+def test_the_hottest_key_overflows_to_as_many_as_it_fills() -> None:
+    only_one = "zipf:z=0,keys=1,messages=1000,seed=1"
+    assert homes_of_hottest(only_one, 4, 0.5) == 3  # 375, 375, 250
+    assert homes_of_hottest(only_one, 4, 3.0) == 1
+
+
+def test_key_grouping_is_as_uneven_as_its_hottest_key() -> None:
+    rows = measure_table("WP", SHORT, 1000, ["KG", "PKG"])
+    p1 = rows[0]["p1"]
+    assert p1 == pytest.approx(1 / sum(1 / rank for rank in range(1, 5001)), rel=0.03)
+    assert rows[0]["normalised"] == pytest.approx(1000 * p1 - 1, abs=2)
+    assert _verdict("table1", "KG's imbalance", rows) == HOLDS
+    broken = [{**row, "normalised": row["normalised"] + 5} for row in rows]
+    assert _verdict("table1", "KG's imbalance", broken) == DIFFERS
+
+
+def test_fig9_holds_on_a_small_stream_gates_included() -> None:
+    experiment = find(["heterogeneous/fig9"])[0]
+    points = experiment.points(_setting("zipf:z=1.0,keys=20000,messages=200000,seed=5"))
+    rows = [row for point in points for row in experiment.measure(**point)]
+    for beginning in ("KG is", "PKG is", "PoTC and", "CH is", "CG is bounded", "CG needs less"):
+        assert _verdict("fig9", beginning, rows) == HOLDS
+    assert experiment.plot is not None
+    figure: Any = Figure(layout="constrained")
+    experiment.plot(figure, rows)
+    assert [axes.get_yscale() for axes in figure.axes] == ["log", "log"]
+
+
+def test_fig12_holds_on_a_small_stream_gates_included() -> None:
+    experiment = find(["heterogeneous/fig12"])[0]
+    points = experiment.points(_setting("zipf:z=1.0,keys=10000,messages=1100000,seed=5"))
+    rows = [row for point in points if point["virtual_workers"] == 10 for row in experiment.measure(**point)]
+    assert {tuple(row["changed_at"]) for row in rows} == {(300_000, 600_000)}
+    assert [_verdict("fig12", beginning, rows) for beginning in ("CG adapts", "CG's last")] == [HOLDS, HOLDS]
+    assert experiment.plot is not None
+    figure: Any = Figure(layout="constrained")
+    experiment.plot(figure, rows)
+    assert [axes.get_yscale() for axes in figure.axes] == ["log", "log", "linear"]
+
+
+def test_a_longer_stream_changes_at_the_paper_s_messages() -> None:
+    assert change_places([[6_000_000, "10x1"]], 30_000_000) == [(6_000_000, "10x1")]
+    assert change_places([[6_000_000, "10x1"]], 11_000_000) == [(3_000_000, "10x1")]
+
+
+def _run(spreads: list[float], **more: Any) -> list[Row]:
+    """Return a run with a mark every 100 slots (of ten workers)."""
+    return [
+        {"messages": 100_000 * (place + 1), "utilisation_spread": spread, **more}
+        for place, spread in enumerate(spreads)
+    ]
+
+
+def test_when_a_run_has_settled() -> None:
+    assert settled_at(_run([0.1, 0.1])) == 100_000
+    assert settled_at(_run([0.5, 0.1, 0.2, 0.1, 0.1])) == 400_000
+    assert settled_at(_run([0.1, 0.2])) == float("inf")
+
+
+def test_recovery_looks_at_marks_that_begin_after_twenty_alpha_slots() -> None:
+    spreads = [0.1, 0.9, 0.5, 0.3, 0.14, 0.1]
+    run = _run(spreads, changed_at=[100_000], virtual_workers=10)
+    assert recovery(run) == [
+        (400.0, 0.3)
+    ]  # the deadline is message 300,000, the mark at 400,000 begins there
+    assert recovery(_run([*spreads[:3], 0.1, 0.1], changed_at=[100_000], virtual_workers=10)) == [
+        (300.0, 0.1)
+    ]
+    two = _run([0.1, 0.9, 0.5, 0.1, 0.1, 0.1, 0.1], changed_at=[100_000, 250_000], virtual_workers=10)
+    assert recovery(two) == [
+        (150.0, 0.1)
+    ]  # the first has no mark after its deadline and before the next change
+
+
+def test_fig12_differs_if_the_spread_stays_or_the_queue_does() -> None:
+    def rows(late: float, queue: float) -> list[Row]:
+        more = {"data": "WP", "changed_at": [100_000], "virtual_workers": 10, "latency_spread": 1.0}
+        mine = _run([0.1, 0.9, 0.1, late, late], symbol="CG", series="CG", queue_spread=queue, **more)
+        others = [
+            _run([0.7] * 5, symbol=name, series=name, queue_spread=100.0, **more) for name in ("KG", "SG")
+        ]
+        return [*mine, *others[0], *others[1]]
+
+    assert _verdict("fig12", "CG adapts", rows(0.1, 20)) == HOLDS
+    assert _verdict("fig12", "CG adapts", rows(0.16, 20)) == DIFFERS
+    assert _verdict("fig12", "CG's last", rows(0.1, 20)) == HOLDS
+    assert _verdict("fig12", "CG's last", rows(0.1, 79)) == DIRECTION
+    assert _verdict("fig12", "CG's last", rows(0.1, 99)) == DIFFERS
+
+
+def test_queues_over_time() -> None:
+    """KG and CG on unequal workers: the rules of Fig. 7 and 8 see the difference, and a swap of the two."""
+    made = find(["heterogeneous/fig8"])[0].points(_setting("zipf:z=1.0,keys=5000,messages=400000,seed=3"))
+    rows = [
+        row for point in made if point["capacity"] == "3x5,7x1" for row in measure_time(**point, marks=20)
+    ]
+    beginnings = ("queue and latency", "CG's are", "CG's utilisation")
+    assert [_verdict("fig8", beginning, rows) for beginning in beginnings] == [HOLDS, HOLDS, HOLDS]
+    names = {"KG": "CG", "CG": "KG", "SG": "SG"}
+    swapped = [{**row, "series": names[row["series"]], "symbol": names[row["symbol"]]} for row in rows]
+    assert [_verdict("fig8", beginning, swapped) for beginning in beginnings[1:]] == [DIFFERS, DIFFERS]
+
+
+def test_the_cluster_loses_what_its_slowest_worker_cannot_do() -> None:
+    def run(symbol: str, delay: float, capacity: str = "24x1") -> Row:
+        return measure_cluster(symbol, SHORT, 50_000, capacity, delay)[0]
+
+    assert run("SG", 0.1)["throughput"] == pytest.approx(19_200, rel=1e-3)
+    assert run("SG", 1.0)["latency_mean"] == pytest.approx(0.001, rel=0.3)
+    slow = run("SG", 1.0, "2x0.3,22x1")  # 24 workers share evenly, two have 300 messages per second
+    assert slow["throughput"] == pytest.approx(24 * 300, rel=0.01)
+    assert run("PKG", 1.0)["throughput"] > 1.5 * run("KG", 1.0)["throughput"]
+
+
+def _cluster(better: float, memory: float = 1.2) -> list[Row]:
+    """Return rows in which CG is ``better`` times as good as all others in both respects."""
+    rows = []
+    for delay in (0.1, 1.0, 1.25):
+        for symbol, held in (("KG", 1.0), ("PKG", 1.3), ("CG", memory), ("SG", 4.0), (LONG_SLOTS, 1.2)):
+            factor = better if symbol == "CG" and delay == 1.0 else 1.0
+            rows.append(
+                {
+                    "symbol": symbol,
+                    "delay": delay,
+                    "throughput": 1000 * factor,
+                    "latency_mean": 0.1 / factor,
+                    "memory": held,
+                }
+            )
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("figure", "beginning", "rows", "verdict"),
+    [
+        ("fig14", "throughput", _cluster(2.1), HOLDS),
+        ("fig14", "throughput", _cluster(1.5), DIRECTION),
+        ("fig14", "throughput", _cluster(1.0), DIFFERS),
+        ("fig14", "latency", _cluster(2.1), HOLDS),
+        ("fig14", "latency", _cluster(0.9), DIFFERS),
+        ("fig14", "CG outperforms", _cluster(1.2), HOLDS),
+        ("fig14", "CG outperforms", _cluster(0.9), DIFFERS),
+        ("fig13", "memory", _cluster(1.0), HOLDS),
+        ("fig13", "memory", _cluster(1.0, memory=2.5), DIRECTION),
+        ("fig13", "memory", _cluster(1.0, memory=4.5), DIFFERS),
+        ("fig13", "PKG, SG and CG", _cluster(1.0), DIFFERS),
+    ],
+)
+def test_rules_of_the_cluster(figure: str, beginning: str, rows: list[Row], verdict: str) -> None:
+    assert _verdict(figure, beginning, rows) == verdict
+
+
+def _loads(change: Callable[[str, int], dict[str, float]]) -> list[Row]:
+    """Return rows of the schemes as the paper has them, with ``change(symbol, workers)`` applied."""
+    rows = []
+    for workers in (5, 10, 50, 100):
+        typical = {
+            "KG": (0.09 * workers, 1.0),
+            "PKG": (0.045 * workers if workers >= 50 else 1e-4, 1.5),
+            "PoTC": (1e-4, 9.0),
+            "PoRC": (0.01, 1.6),
+            "CH": (0.01, 3.0),
+            "SG": (1e-5, 9.0),
+            "CG": (0.01, 2.0),
+        }
+        for symbol, (normalised, memory) in typical.items():
+            row: Row = {"symbol": symbol, "data": "WP", "workers": workers, "sources": 1, "epsilon": 0.01}
+            row |= {"bins": 10 * workers, "messages": 10**6, "normalised": normalised, "memory": memory}
+            rows.append(row | change(symbol, workers))
+    return rows
+
+
+def _same(symbol: str, workers: int) -> dict[str, float]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("figure", "beginning", "symbol", "changes", "verdict"),
+    [
+        ("fig6", "KG and PKG are uneven", "PKG", {"normalised": 0.1}, DIFFERS),
+        ("fig6", "PoRC's", "PoRC", {"normalised": 0.0201}, DIFFERS),
+        ("fig6", "CH's", "CH", {"normalised": 0.0201}, DIFFERS),
+        ("fig6", "KG's and PKG's", "KG", {"normalised": 1.0}, DIFFERS),
+        ("fig6", "PoRC needs", "PoRC", {"memory": 4.0}, DIRECTION),
+        ("fig6", "PoRC needs", "PoRC", {"memory": 5.0}, DIFFERS),
+        ("fig9", "KG is", "KG", {"memory": 1.1}, DIFFERS),
+        ("fig9", "PKG is", "PKG", {"normalised": 0.2}, DIFFERS),
+        ("fig9", "PoTC and", "SG", {"memory": 1.5}, DIFFERS),
+        ("fig9", "CH is", "CH", {"memory": 9.5}, DIFFERS),
+        ("fig9", "CG is bounded", "CG", {"normalised": 0.0201}, DIFFERS),
+        ("fig9", "CG needs less", "CG", {"memory": 3.1}, DIFFERS),
+    ],
+)
+def test_rules_of_loads(
+    figure: str, beginning: str, symbol: str, changes: dict[str, float], verdict: str
+) -> None:
+    kept = _loads(_same)
+    if beginning == "KG's and PKG's":
+        kept = [row for row in kept if row["symbol"] != "PKG"] + [
+            {**row, "normalised": 0.5 * row["normalised"]} for row in _pkg_as_key(kept)
+        ]
+    assert _verdict(figure, beginning, kept) == HOLDS
+    broken = [row | (changes if row["symbol"] == symbol else {}) for row in kept]
+    assert _verdict(figure, beginning, broken) == verdict
+
+
+def _pkg_as_key(rows: list[Row]) -> list[Row]:
+    return [{**row, "symbol": "PKG"} for row in rows if row["symbol"] == "KG"]
+
+
+def test_the_bound_counts_a_message_per_bin_and_source() -> None:
+    row = {"epsilon": 0.01, "bins": 1000, "sources": 10, "messages": 10**6}
+    assert bound(row) == pytest.approx(0.02)
+
+
+def test_rows_by_symbol() -> None:
+    rows = [{"symbol": s, "n": n} for n in (1, 2) for s in ("KG", "SG")]
+    assert [sorted(own) for own in by_symbol(rows, "n")] == [["KG", "SG"], ["KG", "SG"]]
+
+
+def test_fig5_trades_imbalance_for_memory() -> None:
+    def rows(memories: tuple[float, ...], hottest: int = 20) -> list[Row]:
+        same = {"data": "WP", "bins": 100, "sources": 1, "messages": 10**6}
+        found: list[Row] = [
+            {**same, "symbol": "KG", "epsilon": 0.001, "normalised": 0.9, "memory": 1.0},
+            {**same, "symbol": "SG", "epsilon": 0.001, "normalised": 0.0, "memory": 5.0},
+        ]
+        for epsilon, memory in zip((0.001, 0.01, 0.1, 1.0), memories, strict=True):
+            more = {"epsilon": epsilon, "normalised": 0.9 * epsilon, "memory": memory, "hottest_on": hottest}
+            found.append({**same, "symbol": "CG", **more})
+        return found
+
+    good = rows((3.0, 2.0, 1.5, 1.0))
+    for beginning in ("epsilon trades", "CG lies", "CG's imbalance", "with epsilon"):
+        assert _verdict("fig5", beginning, good) == HOLDS
+    assert _verdict("fig5", "epsilon trades", rows((1.0, 2.0, 3.0, 4.0))) == DIFFERS
+    assert _verdict("fig5", "CG lies", rows((6.0, 2.0, 1.5, 1.2))) == DIFFERS
+    assert _verdict("fig5", "with epsilon", rows((3.0, 2.0, 1.5, 1.0), hottest=100)) == DIFFERS
+
+
+def test_fig10_and_fig11_rules() -> None:
+    def sources(factor: float) -> list[Row]:
+        return [
+            {
+                "symbol": "CG",
+                "workers": workers,
+                "sources": many,
+                "messages": 10**7,
+                "normalised": 0.01,
+                "memory": factor if many > 1 else 1.0,
+            }
+            for workers in (5, 100)
+            for many in (1, 100)
+        ]
+
+    found = [_verdict("fig10", "more sources", sources(factor)) for factor in (2.0, 10.0, 50.0)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+
+    def virtual(queues: dict[int, float]) -> list[Row]:
+        rows = []
+        for alpha, queue in queues.items():
+            spreads = [0.5, 0.1, 0.1, 0.1] if alpha < 1000 else [0.5, 0.5, 0.5, 0.1]
+            more = {"data": "WP", "series": str(alpha), "virtual_workers": alpha, "queue_spread": queue}
+            rows += _run(spreads, **more)
+        return rows
+
+    good = virtual({5: 40.0, 10: 15.0, 20: 12.0, 100: 10.0, 1000: 900.0})
+    for beginning in ("5 virtual", "10 and 20", "100 are", "1000 take"):
+        assert _verdict("fig11", beginning, good) == HOLDS
+    bad = virtual({5: 10.0, 10: 150.0, 20: 12.0, 100: 100.0, 1000: 900.0})
+    for beginning in ("5 virtual", "10 and 20", "100 are"):
+        assert _verdict("fig11", beginning, bad) == DIFFERS
