@@ -334,10 +334,10 @@ def _frontier_tables(rows: Sequence[Row]) -> Iterator[Table]:
             (
                 r["stream"],
                 r["workers"],
-                r["max_over_mean"],
-                r["memory"],
+                _fine(r["max_over_mean"]),
+                _fine(r["memory"]),
                 r["best_other"],
-                r["best_memory"],
+                _fine(r["best_memory"]),
                 _ok(r),
             )
             for r in mine
@@ -374,7 +374,13 @@ def _stationary_tables(rows: Sequence[Row]) -> Iterator[Table]:
             f"Fill on stationary Zipf streams of {own[0]['messages']:,} messages",
             ("z", "keys", "workers", "max / mean", "memory", "mean of max / mean - 1", ""),
             [
-                (r["z"], r["keys"], r["workers"], r["max_over_mean"], r["memory"], r["mean_excess"], _ok(r))
+                (
+                    r["z"],
+                    r["keys"],
+                    r["workers"],
+                    *map(_fine, (r["max_over_mean"], r["memory"], r["mean_excess"])),
+                    _ok(r),
+                )
                 for r in own
             ],
             "Limits: memory 1.10; mean over the whole run, at every percent of it, 0.04.",
@@ -399,7 +405,7 @@ def _elasticity_tables(rows: Sequence[Row]) -> Iterator[Table]:
             "State that moves when the number of workers changes, relative to what must move",
             ("scheme", "from", "to", "moved / ideal", "max / mean", ""),
             [
-                (r["scheme"], r["from"], r["to"], r["relative_migration"], r["max_over_mean"], _ok(r))
+                (r["scheme"], r["from"], r["to"], r["relative_migration"], _fine(r["max_over_mean"]), _ok(r))
                 for r in own
             ],
             "Zipf z = 0.8, 10^5 keys; state is one unit per message. Limit for fill: 1.3.",
@@ -442,6 +448,11 @@ _TABLES = (
 )
 
 
+def _fine(value: float | None) -> str:
+    """Four decimals: what matters here is how far a number is above 1."""
+    return "" if value is None else f"{value:.4f}"
+
+
 def _ok(row: Row) -> str:
     return "" if row.get("ok") is None else "ok" if row["ok"] else "missed"
 
@@ -459,6 +470,7 @@ def write_page(rows: Sequence[Row], path: Path) -> None:
 def figure(rows: Sequence[Row], path: Path, workers: int = 100) -> None:
     """Draw balance against memory, one panel per stream."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, NullLocator
 
     own = [row for row in _of(rows, "frontier") if row["workers"] == workers] or _of(rows, "frontier")
     streams = list(dict.fromkeys(row["stream"] for row in own))
@@ -486,6 +498,9 @@ def figure(rows: Sequence[Row], path: Path, workers: int = 100) -> None:
             handles[name] = panel.scatter(row["memory"], max(row["max_over_mean"] - 1, 1e-5), **style)
         panel.axhline(EPSILON, color="grey", linewidth=0.7, linestyle=":")
         panel.set(xscale="log", yscale="log", title=_panel_title(streams[place]))
+        panel.xaxis.set_major_locator(FixedLocator([1, 1.5, 2, 3, 5, 10, 20, 50, 100]))
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.xaxis.set_minor_locator(NullLocator())
         panel.title.set_fontsize(9)
         panel.tick_params(labelsize=7)
     drawing.supxlabel("memory: (key, worker) pairs per key", fontsize=9)
