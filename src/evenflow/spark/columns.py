@@ -100,6 +100,8 @@ def _parts(key: Key) -> list[str | Column]:
     for part in parts:
         if not isinstance(part, str | Column):
             raise EvenflowError(f"key holds {part!r}; pass names of columns or Columns.")
+        if isinstance(part, str) and sum(isinstance(other, str) and other == part for other in parts) > 1:
+            raise EvenflowError(f"key names {part!r} twice; name every column once.")
     return parts
 
 

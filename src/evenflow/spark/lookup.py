@@ -22,7 +22,8 @@ from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
 from evenflow.spark.columns import helper
 
-_UPPER = 20  # bits that the first table does not look at
+_UPPER = 20  # bits that only the first table looks at
+_CROWD = 32  # keys with the same lower bits; hashes have a handful at most
 
 
 class Cells(NamedTuple):
@@ -64,32 +65,35 @@ def _alias(parts: Float64Array, homes: Int32Array, cut: Float64Array, above: Int
 
 
 def perfect_slots(keys: UInt64Array) -> Slots:
-    """Return a perfect hash of ``keys``; the tables have two to four times as many places as keys."""
-    size = 4 << max(1, int(keys.size)).bit_length() - 1
-    while True:
-        slots = _displace(keys, size)
-        if slots is not None:
-            return slots
-        size *= 2
+    """Return a perfect hash of ``keys``; the tables have two to eight times as many places as keys.
+
+    Keys whose bits clash even so, which hashes hardly ever do, are left out: they go where their bucket goes.
+    """
+    size = 2 << int(max(1, keys.size)).bit_length()
+    for tried in (size, 2 * size):
+        slots = _displace(keys, tried)
+        if (slots.key >= 0).sum() == keys.size:
+            break
+    return slots
 
 
-def _displace(keys: UInt64Array, size: int) -> Slots | None:
-    mask = np.uint64(size - 1)
-    group = (keys & mask).astype(np.int64)
-    place = ((keys >> np.uint64(_UPPER)) & mask).astype(np.int64)
-    shift, key = np.zeros(size, np.int32), np.full(size, -1, np.int32)
+def _displace(keys: UInt64Array, size: int) -> Slots:
+    mask = size - 1
+    group = (keys & np.uint64(mask)).astype(np.int64)
+    place = ((keys >> np.uint64(_UPPER)) & np.uint64(mask)).astype(np.int64)
+    shift, key, shifts = np.zeros(size, np.int32), np.full(size, -1, np.int32), np.arange(size)
     order = np.argsort(group, kind="stable")
-    bounds = np.flatnonzero(np.diff(group[order], prepend=-1))
-    members = np.split(order, bounds[1:]) if keys.size else []
+    members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if keys.size else []
     for together in sorted(members, key=len, reverse=True):  # large groups while there is room
-        for moved in range(size):
-            slots = (place[together] + moved) & (size - 1)
-            if (key[slots] < 0).all() and np.unique(slots).size == slots.size:
-                key[slots] = together
-                shift[group[together[0]]] = moved
-                break
-        else:
-            return None
+        if len(together) > _CROWD or np.unique(place[together]).size < len(together):
+            continue
+        free = np.ones(size, np.bool_)
+        for at in place[together]:
+            free &= key[(at + shifts) & mask] < 0
+        moved = int(free.argmax())
+        if free[moved]:
+            key[(place[together] + moved) & mask] = together
+            shift[group[together[0]]] = moved
     return Slots(shift, key)
 
 

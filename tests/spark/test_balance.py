@@ -1,0 +1,294 @@
+"""balance, planned, against plain Spark: the same rows, even, where the plan says, with one exchange."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from contextlib import redirect_stdout
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+import evenflow as ef
+from arrow_samples import SPARK_TYPES, sample
+from evenflow.plan import Plan, make_plan
+from evenflow.schemes.base import schemes
+from evenflow.spark import balance, planned
+from evenflow.spark.columns import key_hash, with_keys
+from evenflow.spark.lookup import route, with_worker
+from evenflow.spark.placement import Placed, place
+
+pytestmark = pytest.mark.spark
+
+PLANNABLE = [name for name, kind in schemes().items() if kind.plannable]
+KEY_TYPES = [
+    *(pa.string(), pa.binary(), pa.int32(), pa.float64(), pa.bool_(), pa.date32(), pa.list_(pa.int32())),
+    *(pa.decimal128(38, 18), pa.decimal128(7, 2), pa.timestamp("us", "UTC"), pa.timestamp("us")),
+    SPARK_TYPES["struct<p: struct<name: string, x: int32, y: double>, n: int64>"],
+]
+
+
+def workers_of(df: Any, *columns: str) -> list[tuple[Any, ...]]:
+    """Rows as (partition, columns...)."""
+    return [tuple(row) for row in df.select(F.spark_partition_id(), *columns).collect()]
+
+
+def loads_of(df: Any, workers: int) -> np.ndarray:
+    counted = df.groupBy(F.spark_partition_id().alias("worker")).count().collect()
+    loads = np.zeros(workers, np.int64)
+    for row in counted:
+        loads[row["worker"]] = row["count"]
+    return loads
+
+
+def exchanges(df: Any) -> tuple[int, int]:
+    """Number of shuffles and of broadcasts in the physical plan."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        df.explain()
+    explained = text.getvalue()
+    broadcasts = explained.count("BroadcastExchange")
+    return explained.count("Exchange") - broadcasts, broadcasts
+
+
+@settings(max_examples=12)
+@given(
+    kinds=st.lists(st.sampled_from(KEY_TYPES), min_size=1, max_size=3),
+    scheme=st.sampled_from(PLANNABLE),
+    rows=st.sampled_from([0, 1, 50, 400]),
+    skew=st.sampled_from([0.0, 1.5, 50.0]),
+    workers=st.sampled_from([1, 3, 16]),
+    split=st.booleans(),
+    order=st.sampled_from(["auto", "sort", "content"]),
+    seed=st.integers(0, 2**31),
+)
+def test_the_same_rows_where_the_plan_says(
+    spark: Any,
+    kinds: list[Any],
+    scheme: str,
+    rows: int,
+    skew: float,
+    workers: int,
+    split: bool,
+    order: str,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    weights = np.arange(1.0, 21) ** -skew
+    chosen = pa.array(rng.choice(20, rows, p=weights / weights.sum()))
+    columns = {f"k{i}": sample(kind, 20, rng).take(chosen) for i, kind in enumerate(kinds)}
+    table = pa.table({**columns, "row": pa.array(range(rows), pa.int64())})
+    df = spark.createDataFrame(table)
+    got: list[Placed] = []
+    out = df.transform(
+        balance(list(columns), workers, scheme, split=split, order=order, seed=seed, on_placed=got.append)
+    )
+    assert out.schema == df.schema
+    placed = [tuple(row) for row in workers_of(out, "row")]
+    assert sorted(row for _, row in placed) == list(range(rows))
+    assert sorted(map(str, out.collect())) == sorted(map(str, df.collect()))
+    plan = got[0].plan
+    assert plan is not None
+    hashes = ef.hash_keys(*(table[name] for name in columns))
+    for worker, row in placed:
+        assert worker in plan.homes_of(int(hashes[row]))
+    if not split:
+        homes: dict[int, set[int]] = {}
+        for worker, row in placed:
+            homes.setdefault(int(hashes[row]), set()).add(worker)
+        assert all(len(some) == 1 for some in homes.values())
+
+
+def test_the_column_says_what_the_tables_say(spark: Any) -> None:
+    rng = np.random.default_rng(3)
+    keys = rng.integers(-(2**63), 2**63, 300)
+    rows = pa.table({"h": keys[rng.integers(0, 300, 4000)], "u": rng.random(4000)})
+    frame = spark.createDataFrame(rows)
+    for split in (True, False):
+        plan = make_plan(9, keys[:250].view(np.uint64), 1e4 * np.arange(1, 251) ** -1.3, 4e4, split=split)
+        got = with_worker(frame, plan, F.col("h"), F.col("u"), "w").toPandas()
+        assert got["w"].dtype == np.int32
+        expected = route(plan, got["h"].to_numpy().view(np.uint64), got["u"].to_numpy())
+        assert got["w"].to_numpy().tolist() == expected.tolist()
+
+
+def test_a_skewed_frame_is_even_with_one_exchange(spark: Any) -> None:
+    skewed = "cast(least(1e6, pow(1 - rand(5), -2.5D)) as long)"  # like Zipf with z = 1.4
+    df = spark.range(0, 40_000, 1, 2).selectExpr(f"cast({skewed} as string) as word", "id")
+    got: list[Placed] = []
+    out = df.transform(balance("word", workers=16, on_placed=got.append))
+    load = loads_of(out, 16)
+    assert load.max() / load.mean() <= 1.1  # 2,500 rows each: chance alone is 2 percent, four times over
+    plain = loads_of(df.repartition(16, "word"), 16)
+    assert plain.max() / plain.mean() > 3
+    assert exchanges(out) == (1, 0) == exchanges(df.repartition(16, "word"))
+    assert "hot keys bring" in got[0].explain()
+    assert "auto chose planned: fill can be planned" in got[0].explain()
+    # the plan can be used again, without a look at the rows
+    again = df.transform(balance("word", workers=16, plan=got[0].plan, on_placed=got.append))
+    assert not any("counted" in reason for reason in got[1].reasons)
+    assert sorted(workers_of(again, "id")) == sorted(workers_of(out, "id"))
+
+
+@pytest.mark.parametrize("shape", ["scan", "shuffled"])
+def test_one_column_and_one_key_is_even(spark: Any, shape: str) -> None:
+    df = spark.createDataFrame(pa.table({"k": ["only"] * 8000}))
+    if shape == "shuffled":
+        df = df.repartition(3)
+    got: list[Placed] = []
+    load = loads_of(df.transform(balance("k", workers=8, on_placed=got.append)), 8)
+    assert load.max() / load.mean() < 1.12
+    assert any(
+        ("position: the input is a plain scan" if shape == "scan" else "sorted") in reason
+        for reason in got[0].reasons
+    )
+
+
+def test_a_shuffled_frame_routes_again_as_before(spark: Any) -> None:
+    rows = pa.table({"k": ["hot"] * 3000 + [str(i) for i in range(1000)], "v": np.arange(4000)})
+    runs = []
+    for salt in (1, 2):  # the same rows in another order
+        df = (
+            spark.createDataFrame(rows)
+            .repartition(3, "v")
+            .sortWithinPartitions((salt * 7919 * F.col("v")) % 4001)
+        )
+        got: list[Placed] = []
+        out = df.transform(balance("k", workers=5, on_placed=got.append))
+        assert any("by what they hold" in reason for reason in got[0].reasons)
+        runs.append(sorted(workers_of(out, "k", "v")))
+    assert runs[0] == runs[1]
+    load = Counter(worker for worker, _, _ in runs[0])
+    assert max(load.values()) / 800 < 1.15
+
+
+def test_few_equal_keys_are_placed_one_by_one(spark: Any) -> None:
+    df = spark.createDataFrame(pa.table({"series": np.repeat(np.arange(100), 10), "t": np.arange(1000)}))
+    load = loads_of(df.transform(balance("series", workers=100, split=False)), 100)
+    assert load.tolist() == [10] * 100
+
+
+def test_many_rows_are_sampled_and_stay_even(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned, "ENOUGH_PER_WORKER", 2000)
+    df = spark.range(100_000).selectExpr("case when id % 4 = 0 then 0 else id % 5000 end as k", "id")
+    got: list[Placed] = []
+    load = loads_of(df.transform(balance("k", workers=8, on_placed=got.append)), 8)
+    assert "keys were counted in" in got[0].explain()
+    assert "% of about" in got[0].explain()
+    assert load.max() / load.mean() < 1.08
+    whole: list[Placed] = []
+    df.transform(balance("k", workers=8, sample=1.0, on_placed=whole.append))
+    assert "counted in all 100000 rows" in whole[0].explain()
+
+
+def test_nulls_are_one_key_and_nan_another(spark: Any) -> None:
+    table = pa.table({"k": pa.array([None] * 40 + [float("nan")] * 40 + [0.0] * 40 + [-0.0] * 40)})
+    df = spark.createDataFrame(table)
+    out = workers_of(df.transform(balance("k", workers=3, split=False)), "k")
+    homes: dict[str, set[int]] = {}
+    for worker, key in out:
+        homes.setdefault(str(key + 0.0 if key is not None else key), set()).add(worker)
+    assert sorted(homes) == ["0.0", "None", "nan"]
+    assert sorted(len(some) for some in homes.values()) == [1, 1, 1]
+    assert len(set.union(*homes.values())) == 3
+    assert len(out) == 160
+
+
+def test_names_that_collide_dots_and_duplicates(spark: Any) -> None:
+    df = spark.createDataFrame(
+        [(1, "x", 5, 7)], "`a.b` int, __evenflow_worker string, __EVENFLOW_hash int, __evenflow_key_0 int"
+    )
+    out = df.transform(balance(["a.b", F.col("__evenflow_worker")], workers=2))
+    assert out.collect() == df.collect()
+    assert out.columns == df.columns
+    twice = df.select("`a.b`", F.col("__EVENFLOW_hash").alias("x"), F.col("__evenflow_key_0").alias("x"))
+    assert twice.transform(balance("a.b", workers=2)).columns == ["a.b", "x", "x"]
+    with pytest.raises(ef.EvenflowError, match="2 columns have that name"):
+        twice.transform(balance("x", workers=2))
+    with pytest.raises(ef.EvenflowError, match=r"'a\.b' twice"):
+        df.transform(balance(["a.b", "a.b"], workers=2))
+
+
+def test_keys_may_be_nested_fields_and_expressions(spark: Any) -> None:
+    df = spark.createDataFrame(
+        [((i % 3, "x"), i) for i in range(30)], "who struct<id: int, name: string>, v int"
+    )
+    for key in ("who.id", F.col("v") % 3, "who", ["who.id", F.col("v") % 3]):
+        out = df.transform(balance(key, workers=4, split=False))
+        assert out.schema == df.schema
+        groups: dict[int, set[int]] = {}
+        for worker, v in workers_of(out, "v"):
+            groups.setdefault(v % 3, set()).add(worker)
+        assert all(len(some) == 1 for some in groups.values())
+
+
+def test_hashes_are_those_of_evenflow(spark: Any) -> None:
+    table = pa.table({"a": ["x", None, "z"], "b": [1, 2, None]})
+    keyed, keys = with_keys(spark.createDataFrame(table), ["a", "b"])
+    hashed = [row[0] for row in keyed.select(key_hash(keys)).collect()]
+    assert np.array(hashed).view(np.uint64).tolist() == ef.hash_keys(table).tolist()
+
+
+def bad(df: Any, match: str, *args: Any, **options: Any) -> None:
+    with pytest.raises(ef.EvenflowError, match=match):
+        df.transform(balance(*args, **options))
+
+
+def test_bad_input_gets_a_sentence(spark: Any) -> None:
+    df = spark.createDataFrame(
+        [("a", {"x": 1}, "b")], "user string, m map<string,int>, c string collate UTF8_LCASE"
+    )
+    bad(df, "there is no column 'usr'; did you mean 'user'?", "usr", 4)
+    bad(df, "does not give", F.col("nope"), 4)
+    bad(df, "key is empty", [], 4)
+    bad(df, "key holds 3", [3], 4)
+    bad(df, "stands for 3 columns", F.col("*"), 4)
+    bad(df, "holds a map.*to_json", "m", 4)
+    bad(df.select(F.parse_json(F.lit("1")).alias("v")), "holds a variant", "v", 4)
+    bad(df.select(F.struct("m").alias("s")), "holds a map", "s", 4)
+    bad(df, "collation UTF8_LCASE", "c", 4)
+    bad(df, "workers is 0", "user", 0)
+    bad(df, "workers is 2.5", "user", 2.5)
+    bad(df, "no scheme 'fil'; did you mean 'fill'", "user", 4, "fil")
+    bad(df, "cannot be planned", "user", 4, "d-choices", "planned")
+    bad(df, "mode is 'fast'", "user", 4, mode="fast")
+    bad(df, "order is 'x'", "user", 4, order="x")
+    bad(df, "sample is 2", "user", 4, sample=2)
+    timed = df.select(F.current_timestamp().alias("ts"), "user")
+    bad(timed, "a time window", [F.window("ts", "1 minute"), "user"], 4)
+    made: list[Placed] = []
+    df.transform(balance("user", 4, on_placed=made.append))
+    plan = made[0].plan
+    assert isinstance(plan, Plan)
+    bad(df, "plan is for 4 workers, workers is 5", "user", 5, plan=plan)
+
+
+def test_settings_that_would_undo_it_are_refused(spark: Any) -> None:
+    setting = "spark.sql.requireAllClusterKeysForDistribution"
+    spark.conf.set(setting, "true")
+    try:
+        bad(spark.range(3), f"{setting} is true", "id", 4)
+    finally:
+        spark.conf.unset(setting)
+
+
+def test_grouping_on_worker_and_key_afterwards_adds_no_shuffle(spark: Any) -> None:
+    placed = place(spark.range(100).selectExpr("id % 7 as k", "id"), "k", workers=4)
+    grouped = placed.moved().groupBy(placed.worker, "k").count()
+    assert exchanges(grouped) == (1, 0)
+
+
+def test_columns_that_cannot_be_hashed_may_ride_along(spark: Any) -> None:
+    rows = [("hot" if i % 2 else str(i), {"x": i}, str(i)) for i in range(400)]
+    df = spark.createDataFrame(rows, "k string, m map<string,int>, c string collate UTF8_LCASE").repartition(
+        2
+    )
+    out = df.transform(balance("k", workers=4, order="content"))
+    load = loads_of(out, 4)
+    assert load.sum() == 400
+    assert load.max() < 150
