@@ -21,10 +21,8 @@ every partition a starting worker of its own.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,9 +30,11 @@ from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
-from evenflow.spark.columns import Key, KeyColumn, helper, key_hash, with_keys
+from evenflow.spark.columns import Key, helper, key_hash, with_keys
+from evenflow.spark.control import local_path, own_folder
 from evenflow.spark.order import has_fixed_order, sorted_by_content
 from evenflow.spark.placement import Placed
+from evenflow.spark.refresh import operator_name
 from evenflow.spark.source import Online, route_partition
 
 log = logging.getLogger("evenflow.spark")
@@ -62,7 +62,9 @@ def place_online(
 ) -> Placed:
     """Choose a worker for every row with a router at each partition; see `evenflow.spark.placement.place`.
 
-    ``start``: ``Router.to_bytes()`` of a router whose hot keys and homes all routers begin with.
+    ``start``: ``Router.to_bytes()`` of a router whose hot keys and homes all routers begin with. In a stream
+    they are passed on through ``control``, which every executor must be able to write; without one only where
+    all tasks run on this machine.
     """
     require_online(df.sparkSession)
     _check_split(scheme, split)
@@ -72,8 +74,13 @@ def place_online(
     as_is = _takes_order_as_is(df, order, reasons)
     if not as_is:
         keyed = sorted_by_content(keyed, seed)
-    folder = None if control is None else str(Path(control) / "online" / _operator(scheme, workers, keys))
-    online = Online(scheme, workers, seed, sources, start, folder, mixed=not as_is)
+    shared = control is not None or _is_local(df.sparkSession)
+    if df.isStreaming:
+        control = str(local_path(control or own_folder()))
+    operator = operator_name(scheme, workers, keys)
+    online = Online(
+        scheme, workers, seed, sources, start, control if shared else None, operator, mixed=not as_is
+    )
     worker = helper(keyed, "worker")
     frame = keyed.select("*", online_worker(key_hash(keys), online).alias(worker))
     for reason in reasons:
@@ -106,6 +113,11 @@ def require_online(spark: SparkSession) -> None:
                 f"mode is 'online' and {setting} is off; without it Spark does not notice when a retried "
                 "task decides otherwise. Set it to true, or use mode='planned'."
             )
+
+
+def _is_local(spark: SparkSession) -> bool:
+    """Return whether all tasks run on this machine, so that a folder of our own is everyone's."""
+    return str(spark.conf.get("spark.master", "")).startswith("local")
 
 
 def _check_split(scheme: Scheme, split: bool) -> None:
@@ -141,9 +153,3 @@ def _takes_order_as_is(df: DataFrame, order: str, reasons: list[str]) -> bool:
         )
     reasons.append("rows are sorted by what they hold before they are routed, since their order is not fixed")
     return False
-
-
-def _operator(scheme: Scheme, workers: int, keys: list[KeyColumn]) -> str:
-    """Name the operator, so that several of one query, and a changed one, do not read each other's files."""
-    said = repr((str(scheme), workers, [column.name for column in keys]))
-    return f"{scheme.name}-{hashlib.blake2b(said.encode(), digest_size=6).hexdigest()}"

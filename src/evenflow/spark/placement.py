@@ -94,8 +94,8 @@ def place(
     from evenflow.spark.online import place_online
 
     placed = place_online(
-        df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, control=control,
-        reasons=reasons,
+        df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, sources=sources,
+        control=control, reasons=reasons,
     )  # fmt: skip
     if df.isStreaming:
         from evenflow.spark.refresh import observe_stream
@@ -192,6 +192,8 @@ def draw_for(
     if order == "content":
         return keyed, draw_by_content(content_hash(df, seed))
     if order == "sort":
+        if df.isStreaming:
+            raise EvenflowError("order is 'sort', and Spark does not sort streams; use 'content' or 'as-is'.")
         keyed = sorted_by_content(keyed, seed)
     return keyed, draw_by_position(seed)
 

@@ -40,7 +40,8 @@ class Snapshots:
 
     def before(self, batch: int) -> Router | None:
         """Return what all routers knew after the newest batch before this one, or None."""
-        newest = max((found for found, _ in self._files() if found < batch), default=None)
+        known = (found for found, path in self._files() if found < batch and path.suffix != f".{_LOST}")
+        newest = max(known, default=None)
         if newest is None:
             if batch > 0:
                 self._lost(batch, "there is no snapshot of the batch before")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Router, Scheme, register
+from evenflow.spark.control import Control
 from evenflow.spark.snapshots import Snapshots
 
 MIXED_ROWS = 1 << 22  # 32 MB of hashes
@@ -25,7 +25,7 @@ BATCH, QUERY = "streaming.sql.batchId", "sql.streaming.queryId"  # local propert
 class Online:
     """How the routers of one operator are made; it travels to every task.
 
-    ``start``: a saved router whose knowledge all routers begin with. ``folder``: where the routers of a
+    ``start``: a saved router whose knowledge all routers begin with. ``control``: where the routers of a
     streaming query pass on what they learned; None: every micro-batch begins anew. ``mixed``: rows come
     sorted, equal ones together; route them in a mixed order, as a stream has, by their positions alone.
     """
@@ -35,7 +35,8 @@ class Online:
     seed: int = 0
     sources: int | None = None
     start: bytes | None = None
-    folder: str | None = None
+    control: str | None = None
+    operator: str = ""
     mixed: bool = False
 
     def router(self, partition: int, learned: Router | None = None) -> Router:
@@ -51,10 +52,15 @@ class Online:
     def snapshots(self, task: Any) -> tuple[Snapshots | None, int]:
         """Return where this task's micro-batch finds and leaves knowledge, and the batch's number."""
         batch = task.getLocalProperty(BATCH)
-        if self.folder is None or not self.scheme.learns or batch is None:
+        if self.control is None or not self.scheme.learns or batch is None:
             return None, 0
-        folder = Path(self.folder) / str(task.getLocalProperty(QUERY))
-        return Snapshots(folder, self.scheme, self.workers), int(batch)
+        control = Control(self.control)
+        folder = control.folder / "online" / self.operator / str(task.getLocalProperty(QUERY))
+
+        def tell(number: int, why: str) -> None:
+            control.note("fallback", operator=self.operator, batch=number, why=why)
+
+        return Snapshots(folder, self.scheme, self.workers, tell), int(batch)
 
 
 def route_partition(online: Online, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:

@@ -1,0 +1,161 @@
+"""Online mode: every partition is a source whose router decides exactly as the scheme does, retry or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F
+
+import evenflow as ef
+from evenflow.spark import balance
+from evenflow.spark.online import CHECKSUM, online_worker, require_online
+from evenflow.spark.source import Online
+from evenflow.streams import Zipf
+
+pytestmark = pytest.mark.spark
+
+ROWS = 40_000
+FILES = 4
+
+
+@pytest.fixture(scope="module")
+def rows(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Zipf 1.4 in a few files: a plain scan, one partition for each file."""
+    folder = tmp_path_factory.mktemp("rows")
+    ids = Zipf(z=1.4, keys=10_000, messages=ROWS, seed=1).generate(0, ROWS).ids
+    for part in range(FILES):
+        number = np.arange(part, ROWS, FILES)
+        pq.write_table(pa.table({"key": ids[number], "number": number}), folder / f"{part}.parquet")
+    spark.conf.set("spark.sql.files.openCostInBytes", 128 << 20)
+    yield spark.read.parquet(str(folder))
+    spark.conf.unset("spark.sql.files.openCostInBytes")
+
+
+def partitions(frame: Any) -> list[int]:
+    """Return the number of rows on each partition that has any."""
+    return [row["count"] for row in frame.groupBy(F.spark_partition_id()).count().collect()]
+
+
+def test_every_scheme_decides_as_its_routers_do(rows: Any) -> None:
+    """Row by row the same as Router.route over each partition."""
+    workers, few = 5, rows.where("number < 4000").select("key", F.spark_partition_id().alias("partition"))
+    for scheme in map(ef.scheme, ef.schemes()):
+        scheme.router(workers).route(np.zeros(1, np.uint64))  # compiled here, not by each Python worker
+        online = Online(scheme, workers, seed=3, sources=FILES)
+        placed = few.select("*", online_worker(F.xxhash64("key"), online).alias("worker")).toArrow()
+        assert placed.num_rows == 4000
+        for partition in range(FILES):
+            own = placed.filter(pa.compute.equal(placed["partition"], partition))
+            router = scheme.router(workers, 3, source=partition, sources=FILES)
+            expected = router.route(ef.hash_keys(own["key"].combine_chunks()))
+            assert own["worker"].to_numpy().tolist() == expected.tolist(), scheme.name
+
+
+@pytest.mark.parametrize("scan", [True, False], ids=["plain scan", "after a shuffle"])
+def test_balanced(rows: Any, scan: bool) -> None:
+    """Zipf 1.4 on 32 workers: 3 percent at most above the mean, every row once, the columns as they were."""
+    given = rows if scan else rows.repartition(3)
+    balanced = given.transform(balance("key", 32, mode="online"))
+    assert balanced.columns == ["key", "number"]
+    counts = partitions(balanced)
+    assert sum(counts) == ROWS
+    assert max(counts) <= 1.03 * ROWS / 32
+    assert balanced.groupBy("key").count().exceptAll(rows.groupBy("key").count()).isEmpty()
+
+
+def test_a_filter_behind_it_sees_each_decision_once(rows: Any) -> None:
+    placed = rows.select("*", online_worker(F.xxhash64("key"), Online(ef.scheme("fill"), 8)).alias("worker"))
+    kept = placed.where("worker < 4 and worker >= 0").select("worker").distinct().collect()
+    assert {row["worker"] for row in kept} == {0, 1, 2, 3}
+
+
+def test_the_order_of_arrival_does_not_matter_where_rows_are_sorted(rows: Any) -> None:
+    """What a shuffle brings in another order goes to the same workers."""
+
+    def where(seed: int) -> list[Any]:
+        shuffled = rows.where("number < 3000").repartition(2, "number").sortWithinPartitions(F.rand(seed))
+        balanced = shuffled.transform(balance("key", 6, "d-choices", "online"))
+        found = balanced.select(F.spark_partition_id().alias("worker"), "number").orderBy("number")
+        return list(found.collect())
+
+    assert where(1) == where(2)
+
+
+def test_routers_begin_with_what_is_given(rows: Any) -> None:
+    """A saved router's hot keys and homes are known to every partition from its first row on."""
+    scheme, workers = ef.scheme("fill"), 4
+    known = scheme.router(workers)
+    known.route(
+        np.array([row["h"] for row in rows.select(F.xxhash64("key").alias("h")).collect()]).view("u8")
+    )
+    online = Online(scheme, workers, sources=2, start=known.to_bytes())
+    placed = rows.where("number < 40").select(
+        F.spark_partition_id().alias("partition"),
+        F.xxhash64("key").alias("hash"),
+        online_worker(F.xxhash64("key"), online).alias("worker"),
+    )
+    first = placed.where("partition = 0").toArrow()
+    router = online.router(0)
+    expected = router.route(first["hash"].to_numpy().view(np.uint64))
+    assert first["worker"].to_numpy().tolist() == expected.tolist()
+    assert router.homes().keys() >= known.homes().keys()  # type: ignore[attr-defined]
+
+
+def test_refusals(spark: Any, rows: Any) -> None:
+    for setting in CHECKSUM:
+        spark.conf.set(setting, "false")
+        try:
+            with pytest.raises(ef.EvenflowError, match="Set it to true, or use mode='planned'") as said:
+                rows.transform(balance("key", 4, mode="online"))
+            assert setting in str(said.value)
+        finally:
+            spark.conf.unset(setting)
+    old: Any = SimpleNamespace(version="4.1.2", conf=spark.conf)
+    with pytest.raises(ef.EvenflowError, match=r"Spark 4.1.2; it needs Spark 4.2"):
+        require_online(old)
+    with pytest.raises(ef.EvenflowError, match="several owners"):
+        rows.transform(balance("key", 4, mode="online", split=False))
+    with pytest.raises(ef.EvenflowError, match="order is 'content'"):
+        rows.transform(balance("key", 4, mode="online", order="content"))
+    with pytest.raises(ef.EvenflowError, match="sources is 0"):
+        rows.transform(balance("key", 4, mode="online", sources=0))
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ef.EvenflowError, match="Spark does not sort streams"):
+        stream.dropDuplicates(["value"]).transform(balance("value", 4, mode="online"))
+
+
+def test_one_owner_where_the_scheme_only_hashes(rows: Any) -> None:
+    balanced = rows.transform(balance("key", 4, "consistent-hash", "online", split=False))
+    pairs = balanced.select("key", F.spark_partition_id().alias("worker")).distinct()
+    assert pairs.count() == rows.select("key").distinct().count()
+
+
+def test_a_scheme_of_the_callers_own(rows: Any, tmp_path: Path) -> None:
+    """A scheme that no module of a Python worker has is sent along."""
+    own = tmp_path / "own_scheme.py"
+    own.write_text(
+        "from dataclasses import dataclass\n"
+        "import evenflow as ef\n"
+        "from evenflow.schemes.key import Key\n"
+        "@ef.register\n"
+        "@dataclass(frozen=True)\n"
+        "class Own(Key):\n"
+        "    name = 'own'\n"
+        "    aliases = ()\n"
+    )
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(own.read_text(), str(own), "exec"), namespace)
+    from evenflow.schemes import base
+
+    try:
+        counts = partitions(rows.transform(balance("key", 4, "own", "online")))
+        same = partitions(rows.transform(balance("key", 4, "key", "online")))
+        assert counts == same
+    finally:
+        del base._REGISTRY["own"]

@@ -1,0 +1,116 @@
+"""Snapshots between micro-batches: frozen once, joined from parts, small, and never missed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import evenflow as ef
+from evenflow.kernels import UInt64Array
+from evenflow.schemes.fill import FillRouter
+from evenflow.spark import snapshots
+from evenflow.spark.snapshots import Snapshots, create
+
+WORKERS = 8
+
+
+def keys(seed: int, messages: int = 3000) -> UInt64Array:
+    weights = np.arange(1, 301) ** -1.4
+    ids = np.random.default_rng(seed).choice(300, messages, p=weights / weights.sum())
+    return np.random.default_rng(0).integers(0, 2**64, 300, dtype=np.uint64)[ids]
+
+
+def run_batch(kept: Snapshots, batch: int, partitions: int = 3) -> list[ef.Router]:
+    """Let the partitions of a batch route and leave what they know."""
+    routers = []
+    for partition in range(partitions):
+        router = kept.scheme.router(WORKERS, source=partition, sources=partitions)
+        before = kept.before(batch)
+        if before is not None:
+            router.learn([before], 1 / partitions)
+        router.route(keys(batch * partitions + partition))
+        kept.keep(batch, partition, router)
+        routers.append(router)
+    return routers
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None:
+    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
+    assert kept.before(0) is None
+    routers = run_batch(kept, 0)
+    known = kept.before(1)
+    assert isinstance(known, FillRouter)
+    for router in routers:
+        assert isinstance(router, FillRouter)
+        assert router.homes().keys() <= known.homes().keys()
+    assert names(tmp_path) == ["000000000.joined"]
+    for batch in range(1, 5):
+        run_batch(kept, batch)
+    assert len(names(tmp_path)) == 4  # the joined file of batch 3 and three parts of batch 4
+    kept.before(7)  # batches 5 and 6 had no rows
+    assert names(tmp_path) == ["000000004.joined"]
+
+
+def test_what_a_batch_begins_with_never_changes(tmp_path: Path) -> None:
+    """A task of the batch before that ends late, or ends again, changes nothing."""
+    kept = Snapshots(tmp_path, ef.scheme("w-choices"), WORKERS)
+    late = run_batch(kept, 0)[2]
+    first = kept.before(1)
+    assert first is not None
+    other = kept.scheme.router(WORKERS)
+    other.route(keys(99))
+    kept.keep(0, 2, other)
+    kept.keep(0, 3, late)
+    again = kept.before(1)
+    assert again is not None
+    assert again.to_bytes() == first.to_bytes()
+
+
+def test_the_first_file_stays(tmp_path: Path) -> None:
+    assert create(tmp_path / "a", b"first")
+    assert not create(tmp_path / "a", b"second")
+    assert (tmp_path / "a").read_bytes() == b"first"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("damage", ["deleted", "cut short", "another version", "of another scheme", "text"])
+def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> None:
+    """The batch begins anew and says so once, whatever its tasks; the next one begins as it should."""
+    told: list[tuple[int, str]] = []
+    kept = Snapshots(tmp_path, ef.scheme("d-choices"), WORKERS, lambda batch, why: told.append((batch, why)))
+    run_batch(kept, 0)
+    kept.before(1)
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        if damage == "deleted":
+            path.unlink()
+        elif damage == "cut short":
+            path.write_bytes(content[: len(content) // 2])
+        elif damage == "another version":
+            path.write_bytes(
+                snapshots.zlib.compress(b"evenflow\xff\x00" + snapshots.zlib.decompress(content)[10:])
+            )
+        elif damage == "of another scheme":
+            path.write_bytes(snapshots.zlib.compress(ef.scheme("fill").router(WORKERS).to_bytes()))
+        else:
+            path.write_text("hello")
+    run_batch(kept, 1)
+    assert len(told) == 1
+    assert told[0][0] == 1
+    assert kept.before(2) is not None
+    assert len(told) == 1
+
+
+def test_files_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "MOST_BYTES", 60_000)
+    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
+    for batch in range(3):
+        run_batch(kept, batch, partitions=12)
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 60_000
+    assert kept.before(3) is not None
