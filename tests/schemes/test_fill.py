@@ -256,6 +256,15 @@ def test_without_splitting_a_key_has_one_owner_between_epochs() -> None:
     assert late <= best * 1.05
 
 
+def test_without_splitting_workers_that_join_one_by_one_find_small_buckets() -> None:
+    router = ef.scheme("fill", split=False).router(1, seed=1)
+    for n in range(1, 17):
+        router.rescale(n)
+        workers = router.route(zipf(0.1, 10**5, 2 * 10**4 * n))  # no key is hot: all depends on buckets
+    late = np.bincount(workers[workers.size // 2 :], minlength=16)
+    assert late.max() <= 1.25 * late.min()
+
+
 def test_several_sources_without_splitting_settle_together() -> None:
     stream = zipf(1.0, 5000, 2 * 10**5)
     n, s = 10, 4

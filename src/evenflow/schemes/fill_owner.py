@@ -4,6 +4,7 @@ Tail keys live in buckets, hot keys in a bounded map; both are units for :func:`
 An epoch is 10 messages per worker at first and doubles up to the horizon. At its end the units are weighed by
 what they brought in it, and those workers give units away that stand above their share by more than epsilon
 and by more than chance explains (two standard deviations of their count). What is not overloaded never moves.
+When workers join and buckets become few, every bucket is cut into halves, which stay where it was.
 
 Several sources must agree on a key's owner, so none of them moves anything alone: whoever runs them calls
 :func:`settle_together`, which adds up what they counted and gives all of them the same owners.
@@ -139,7 +140,12 @@ class OwnerRouter(Router):
 
     def _rescale(self, before: int) -> None:
         state, n = self.state, self.workers
+        buckets, brought = state.buckets, state.brought
+        while buckets.size < BUCKETS * n:  # halves of a bucket are neighbours: no key changes its owner
+            buckets, brought = np.repeat(buckets, 2), np.repeat(brought, 2) // 2
         self.state = state._replace(
+            buckets=buckets,
+            brought=brought,
             loads=state.loads[:n].copy() if n < before else np.pad(state.loads, (0, n - before)),
             shares=state.shares[:n].copy()
             if n < before
