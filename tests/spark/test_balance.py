@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from evenflow.spark import balance, planned
 from evenflow.spark.columns import key_hash, with_keys
 from evenflow.spark.lookup import route, with_worker
 from evenflow.spark.placement import Placed, place
+from spark.explained import exchanges
 
 pytestmark = pytest.mark.spark
 
@@ -44,16 +43,6 @@ def loads_of(df: Any, workers: int) -> np.ndarray:
     for row in counted:
         loads[row["worker"]] = row["count"]
     return loads
-
-
-def exchanges(df: Any) -> tuple[int, int]:
-    """Number of shuffles and of broadcasts in the physical plan."""
-    text = io.StringIO()
-    with redirect_stdout(text):
-        df.explain()
-    explained = text.getvalue()
-    broadcasts = explained.count("BroadcastExchange")
-    return explained.count("Exchange") - broadcasts, broadcasts
 
 
 @settings(max_examples=12)

@@ -140,10 +140,12 @@ def loads(
     """
     if isinstance(of, str | Path):
         return _of_log(Control(of))
-    if hasattr(of, "recentProgress"):
+    if not isinstance(of, DataFrame):
+        if not hasattr(of, "recentProgress"):
+            raise EvenflowError(
+                f"loads of {of!r} are unknown; pass a DataFrame, a query or a control directory."
+            )
         return _of_query(of)
-    if not hasattr(of, "isStreaming"):
-        raise EvenflowError(f"loads of {of!r} are unknown; pass a DataFrame, a query or a control directory.")
     if of.isStreaming:
         raise EvenflowError("this DataFrame is a stream; pass the query that start() returned.")
     if key is None:

@@ -193,11 +193,15 @@ CONTROLS: dict[str, Control] = {}  # by the name under which an operator is obse
 
 
 def watch(spark: SparkSession, control: Control, operator: str, refresher: Refresher | None = None) -> str:
-    """Have the session's listener watch an operator; return the name under which it is observed."""
+    """Have the session's listener watch an operator; return the name under which it is observed.
+
+    With the listener comes the data source that the plans are read through.
+    """
     watcher = _WATCHERS.get(spark)
     if watcher is None:
         watcher = _WATCHERS[spark] = Watcher()
         spark.streams.addListener(watcher)
+        spark.dataSource.register(PlanSource)
     name = f"{OBSERVED}{operator} {uuid4().hex[:8]}"
     watcher.watched[name] = (control, operator, refresher)
     CONTROLS[name] = control
@@ -249,7 +253,7 @@ def with_refreshed_worker(
 ) -> DataFrame:
     """Return a streaming ``df`` with every row's worker, by the plan that is current in its micro-batch."""
     spark = df.sparkSession
-    spark.dataSource.register(PlanSource)
+    name = watch(spark, refresher.control, refresher.operator, refresher)
     parts = ("below", "cut", "above", "serial")
     names = {part: helper([*df.columns, worker], part) for part in ("hash", "draw", "key", *parts)}
     hash_, draw_, key, below, cut, above, serial = (F.col(name) for name in names.values())
@@ -268,7 +272,6 @@ def with_refreshed_worker(
     home = F.when(wide - F.floor(wide) < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
     tail = bucket_home(refresher.plan, hash_)
     chosen = F.when(key.isNotNull(), home).otherwise(tail)
-    name = watch(spark, refresher.control, refresher.operator, refresher)
     placed = rows.select("*", chosen.alias(worker))
     seen = observe(placed, name, hash_, F.col(worker), refresher.workers, tail, serial)
     return seen.drop(*names.values())

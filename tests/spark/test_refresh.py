@@ -1,0 +1,248 @@
+"""Streaming balance: plans follow hot keys that change, broken plans cost a batch, loads can be watched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import evenflow as ef
+from evenflow.plan import make_plan
+from evenflow.planning import Counted
+from evenflow.spark import balance, loads
+from evenflow.spark.control import Control
+from evenflow.spark.observed import Observed, plain
+from evenflow.spark.placement import Placed
+from evenflow.spark.plan_source import PlanReader, plan_file
+from evenflow.spark.refresh import Refresher, read_plan
+from evenflow.testing import wait_for
+from spark.explained import exchanges
+from spark.stream_files import read_batches, write_batches
+
+WORKERS, ROWS = 8, 4000
+
+
+def batch(number: int, hot: str) -> pa.Table:
+    """Half of the rows are of one key, the rest of 500."""
+    rng = np.random.default_rng(number)
+    tail = rng.integers(0, 500, ROWS)
+    keys = [hot if is_hot else f"k{key}" for is_hot, key in zip(rng.random(ROWS) < 0.5, tail, strict=True)]
+    return pa.table({"k": keys, "v": np.arange(number * ROWS, (number + 1) * ROWS)})
+
+
+class Feed:
+    """A balanced stream that is given one batch after the other, each after the plan of the one before."""
+
+    def __init__(self, spark: Any, folder: Path, **options: Any):
+        self.source, self.folder, self.batches = folder / "source", folder, 0
+        self.source.mkdir()
+        self.control = Control(folder / "control")
+        self.placed: list[Placed] = []
+        stream = read_batches(spark, self.source, "k string, v long")
+        balanced = stream.transform(
+            balance("k", WORKERS, control=str(self.control.folder), on_placed=self.placed.append, **options)
+        )
+        assert balanced.columns == ["k", "v"]
+        self.out = str(folder / "out")
+        self.query = (
+            balanced.select("*", F.spark_partition_id().alias("worker"))
+            .writeStream.format("parquet")
+            .option("path", self.out)
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+
+    def give(self, hot: str) -> None:
+        """Add a batch, and wait until it has been learned from."""
+        seen = len(list(self.control.notes("batch")))
+        write_batches(self.folder / "new", [batch(self.batches, hot)])
+        (self.folder / "new" / "0000.parquet").rename(self.source / f"{self.batches:04}.parquet")
+        self.batches += 1
+        self.query.processAllAvailable()
+        wait_for(lambda: len(list(self.control.notes("batch"))) > seen, "the note of a batch", 60)
+        wait_for(lambda: not self.query.status["isTriggerActive"], "the end of a batch", 60)
+
+    def balance_of_batches(self, spark: Any) -> list[float]:
+        """Check that every row arrived once, and return max / mean of each batch."""
+        rows = spark.read.parquet(self.out).select("v", "worker").toPandas()
+        assert sorted(rows["v"]) == list(range(self.batches * ROWS))
+        return [
+            float(part["worker"].value_counts().max() * WORKERS / ROWS)
+            for _, part in rows.groupby(rows["v"] // ROWS)
+        ]
+
+
+@pytest.mark.spark
+def test_a_hot_key_that_changes_is_followed_and_broken_plans_cost_one_batch(
+    spark: Any, tmp_path: Path
+) -> None:
+    feed = Feed(spark, tmp_path)
+    assert any("plans are made from each micro-batch" in reason for reason in feed.placed[0].reasons)
+    plan = feed.control.folder / plan_file(operator_of(feed.control.folder))
+    try:
+        for hot in ("first", "first", "second", "second"):
+            feed.give(hot)
+        watched = loads(feed.query)
+        assert watched.rows == loads(feed.control.folder).rows
+        assert sum(watched.rows) == ROWS
+        assert watched.max_over_mean < 1.25
+        assert watched.fallbacks == 0
+        assert f"{int(ef.hash_keys(['second'])[0]):016x}" == watched.hot[0].key
+        assert len(watched.hot[0].homes) >= 4
+        assert 1 <= watched.memory < 1.2
+        plan.write_bytes(plan.read_bytes()[:-40])
+        feed.give("second")
+        assert loads(feed.query).fallbacks >= 1
+        feed.give("second")
+    finally:
+        feed.query.stop()
+    even = feed.balance_of_batches(spark)
+    assert [value > 3 for value in even] == [True, False, True, False, True, False]
+    assert max(even[1], even[3], even[5]) < 1.25  # 500 rows each: chance alone is 4.5 percent, twice over
+    fallbacks = list(feed.control.notes("fallback"))
+    assert fallbacks
+    assert all("cannot be read" in note["why"] for note in fallbacks)
+    assert all("hot" in note for note in feed.control.notes("plan"))
+    assert sum(path.stat().st_size for path in feed.control.folder.rglob("*") if path.is_file()) < 1_000_000
+
+
+def operator_of(folder: Path) -> str:
+    """The only operator whose plan is in a control directory."""
+    (only,) = (folder / "planned").iterdir()
+    return only.stem
+
+
+@pytest.mark.spark
+def test_schemes_that_need_no_counts_are_watched_but_not_refreshed(spark: Any, tmp_path: Path) -> None:
+    feed = Feed(spark, tmp_path, scheme="key")
+    try:
+        feed.give("hot")
+        assert loads(feed.query).max_over_mean > 3
+    finally:
+        feed.query.stop()
+    feed.balance_of_batches(spark)
+    assert list(feed.control.notes("plan")) == []
+
+
+@pytest.mark.spark
+def test_a_stream_has_one_shuffle_and_one_broadcast(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    stream = read_batches(spark, tmp_path / "source", "k string, v long")
+    assert exchanges(stream.transform(balance("k", 4, control=str(tmp_path / "control")))) == (1, 1)
+    with pytest.raises(ef.EvenflowError, match="Spark does not sort streams"):
+        stream.transform(balance("k", 4, order="sort"))
+    with pytest.raises(ef.EvenflowError, match="pass the query"):
+        loads(stream)
+    unsteady = stream.dropDuplicates(["k", "v"])
+    placed: list[Placed] = []
+    unsteady.transform(balance("k", 4, on_placed=placed.append))
+    assert any("by what they hold" in reason for reason in placed[0].reasons)
+
+
+def seen(number: int, counts: dict[int, int], tail: int = 0) -> Observed:
+    """A batch of keys with these hashes, and ``tail`` rows spread over all workers."""
+    keys = np.array(list(counts), np.uint64)
+    rows = np.full(WORKERS, tail // WORKERS)
+    np.add.at(rows, (keys >> np.uint64(61)).astype(np.int64), list(counts.values()))
+    return Observed(
+        number, float(rows.sum()), keys, np.array(list(counts.values()), float), rows, rows, 9, 9, None
+    )
+
+
+def refresher(folder: Path, split: bool = True) -> Refresher:
+    first = make_plan(WORKERS, np.zeros(0, np.uint64), [], 1.0)
+    return Refresher(Control(folder), "op", ef.scheme("fill"), split, 0, first)
+
+
+HOT, OTHER = 1 << 62, 3 << 62
+
+
+def test_plans_pass_through_the_control_directory(tmp_path: Path) -> None:
+    made = refresher(tmp_path)
+    made.learn(seen(0, {HOT: 50_000}, 50_000))
+    rows = list(PlanReader(str(tmp_path), "op", WORKERS).read(None))
+    assert [row[0] for row in rows] == [HOT]
+    assert sorted(rows[0][1]) == sorted(made.plan.homes_of(HOT))
+    assert rows[0][4] == made.serial
+    again = refresher(tmp_path)  # as after a restart
+    assert again.plan.homes_of(HOT) == made.plan.homes_of(HOT)
+    assert again.serial > made.serial
+    assert list(Control(tmp_path).notes("fallback")) == []
+
+
+def test_a_plan_that_is_broken_or_of_others_is_none_and_counted(tmp_path: Path) -> None:
+    made = refresher(tmp_path)
+    made.learn(seen(0, {HOT: 50_000}, 50_000))
+    assert list(PlanReader(str(tmp_path), "op", 5).read(None)) == []
+    assert list(PlanReader(str(tmp_path), "else", WORKERS).read(None)) == []
+    (tmp_path / plan_file("op")).write_bytes(b"evenflow?")
+    assert list(PlanReader(str(tmp_path), "op", WORKERS).read(None)) == []
+    whys = [note["why"] for note in Control(tmp_path).notes("fallback")]
+    assert [any(word in why for why in whys) for word in ("8 workers", "missing", "cannot be read")] == [
+        True
+    ] * 3
+    assert read_plan(Control(tmp_path), "op", WORKERS) is None
+    made.learn(seen(1, {}))  # a batch without rows mends it
+    assert [row[0] for row in PlanReader(str(tmp_path), "op", WORKERS).read(None)] == [HOT]
+
+
+def test_a_new_hot_key_is_known_after_one_large_batch(tmp_path: Path) -> None:
+    made = refresher(tmp_path)
+    made.learn(seen(0, {HOT: 50_000}, 50_000))
+    homes = made.plan.homes_of(HOT)
+    assert len(homes) >= WORKERS // 2
+    made.learn(seen(1, {HOT: 50_300}, 50_000))
+    assert made.plan.homes_of(HOT) == homes
+    made.learn(seen(2, {OTHER: 50_000}, 50_000))
+    assert len(made.plan.homes_of(HOT)) == 1
+    assert len(made.plan.homes_of(OTHER)) >= WORKERS // 2
+    assert made.plan.max_over_mean < 1.02
+
+
+def test_small_batches_lean_on_the_past(tmp_path: Path) -> None:
+    made = refresher(tmp_path)
+    made.learn(seen(0, {HOT: 400}, 400))
+    made.learn(seen(1, {OTHER: 400}, 400))
+    weights = dict(zip(made.plan.keys.tolist(), made.plan.weights.tolist(), strict=True))
+    assert weights[OTHER] == pytest.approx(2 * weights[HOT])
+
+
+def test_the_tail_is_poured_around_and_buckets_stay(tmp_path: Path) -> None:
+    made = refresher(tmp_path)
+    uneven = seen(0, {HOT: 40_000}, 40_000)
+    uneven.rows[0] += 4000
+    made.learn(uneven)
+    assert (made.plan.buckets == np.arange(512) // 64).all()
+    assert made.plan.expected[0] == pytest.approx(1 / WORKERS, rel=0.03)
+    assert 0 not in made.plan.homes_of(HOT) or made.plan.max_over_mean < 1.02
+
+
+def test_split_false_keeps_one_home_each(tmp_path: Path) -> None:
+    made = refresher(tmp_path, split=False)
+    made.learn(seen(0, {HOT: 5000, HOT + 1: 5000, HOT + 2: 5000}, 25_000))
+    assert made.plan.splits == 0
+    assert len({made.plan.homes_of(HOT + i)[0] for i in range(3)}) == 3
+    assert (made.plan.buckets == np.arange(512) // 64).all()
+
+
+def test_observed_rows_of_every_form_are_read() -> None:
+    from pyspark.sql import Row
+
+    fields = ("total", "keys", "rows", "tail", "distinct", "pairs", "serial", "workers")
+    items = [{"item": -1, "count": 7}]
+    values: tuple[Any, ...] = (7, items, [{"item": 2, "count": 7}], [], 1, 1, None, 4)
+    as_row = Row(*fields)(7, [Row(item=-1, count=7)], [Row(item=2, count=7)], [], 1, 1, None, 4)
+    schema = {"fields": [{"name": name} for name in fields]}
+    inner = {"fields": [{"name": "item"}, {"name": "count"}]}
+    items_inside = [[{"values": [-1, 7], "schema": inner}], [{"values": [2, 7], "schema": inner}], []]
+    wrapped = json.loads(json.dumps({"values": [7, *items_inside, 1, 1, None, 4], "schema": schema}))
+    for form in (as_row, dict(zip(fields, values, strict=True)), wrapped, Row(**wrapped)):
+        got = Observed.from_row(form, 3)
+        assert (got.total, got.keys.tolist(), got.rows.tolist()) == (7.0, [2**64 - 1], [0, 0, 7, 0])
+    assert plain(3) == 3
+    assert Counted().total == 0
