@@ -9,6 +9,7 @@ STAMP  := $(VENV)/.set-up
 help:
 	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
 	@echo "make test    set-up, ruff, mypy, import rules, all tests"
+	@echo "make faults  streaming queries killed again and again, a cluster that loses executors and files"
 	@echo "make lint    the checks without the tests"
 	@echo "make bench   every benchmark, as ratios within one run"
 	@echo "make demo    a drifting stream through four schemes, and advice on it as a page (demo/index.html)"
@@ -38,6 +39,9 @@ demo: setup
 	$(BIN)/evenflow simulate --scheme key,partial-key,w-choices,fill --stream drift:messages=1e6,seed=1 --workers 32 --sources 1
 	$(BIN)/evenflow advise drift:messages=1e6,seed=1 --workers 32 --html demo/index.html
 	@echo "The same with figures: demo/index.html"
+
+faults: setup
+	EVENFLOW_FAULTS=all $(BIN)/pytest -m faults
 
 bench: setup
 	$(BIN)/evenflow bench all

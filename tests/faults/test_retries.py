@@ -18,7 +18,7 @@ import pytest
 from evenflow.streams import Zipf
 from evenflow.testing import LocalCluster, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 JOB = Path(__file__).parent / "jobs" / "retries.py"
 ROWS = 20_000
