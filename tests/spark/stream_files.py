@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+ROWS = "ts timestamp, user string, word string, x double"
 
-def write_batches(folder: Path, batches: Sequence[pa.Table]) -> None:
+
+def write_batches(folder: Path, batches: Sequence[pa.Table], first: int = 0) -> None:
     """Write a file for each batch; the times of the files put them in order."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(batches, first):
         path = folder / f"{number:04}.parquet"
         pq.write_table(batch, path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))

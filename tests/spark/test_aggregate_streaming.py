@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,35 +16,44 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from evenflow import EvenflowError
 from evenflow.spark import aggregate
 from evenflow.spark.merging import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
-from spark.stream_files import read_batches, run_to_end, write_batches
+from spark.stream_files import ROWS, read_batches, run_to_end, write_batches
+from spark.tables import rows_of
 
 pytestmark = pytest.mark.spark
 
-ROWS = "ts timestamp, user string, word string, x double"
 START = datetime(2024, 3, 10, 6, tzinfo=UTC)
+BATCHES = 4
+ARROW = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("user", pa.string()), ("word", pa.string()), ("x", pa.float64())]
+)
+ONE_MORE = pa.Table.from_pylist([{"ts": START, "user": "hot", "word": "z", "x": 1.0}], ARROW)
 
 
 @pytest.fixture(scope="module")
 def rocks(spark: Any) -> Iterator[Any]:
-    before = spark.conf.get(PROVIDER)
-    spark.conf.set(PROVIDER, ROCKS_DB)
+    changed = {PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "2"}
+    before = {name: spark.conf.get(name) for name in changed}
+    for name, value in changed.items():
+        spark.conf.set(name, value)
     yield spark
-    spark.conf.set(PROVIDER, before)
+    for name, value in before.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """Six batches over half an hour: a hot user, null users, no time, and rows that are late by far."""
-    path = tmp_path_factory.mktemp("stream") / "in"
+    """Batches over half an hour: a hot user, null users, no time, and rows that are late by far."""
+    path: Path = tmp_path_factory.mktemp("stream") / "in"
     choose = random.Random(5)
     batches = []
-    for number in range(6):
-        rows = []
-        for _ in range(60):
-            minute = number * 6 + choose.uniform(-9, 6)
+    for number in range(BATCHES):
+        rows: list[dict[str, Any]] = []
+        for _ in range(40):
+            minute = number * 8 + choose.uniform(-9, 8)
             rows.append(
                 {
                     "ts": None if choose.random() < 0.03 else START + timedelta(minutes=minute),
@@ -50,37 +64,132 @@ def folder(tmp_path_factory: Any) -> Path:
             )
         if number >= 3:
             rows.append({"ts": START + timedelta(minutes=1), "user": "hot", "word": "late", "x": 1000.0})
-        batches.append(
-            pa.Table.from_pylist(
-                rows,
-                pa.schema(
-                    [
-                        ("ts", pa.timestamp("us", "UTC")),
-                        ("user", pa.string()),
-                        ("word", pa.string()),
-                        ("x", pa.float64()),
-                    ]
-                ),
-            )
-        )
+        batches.append(pa.Table.from_pylist(rows, ARROW))
     write_batches(path, batches)
     return path
 
 
-def rows_of(rows: list[Any]) -> list[str]:
-    return sorted(str(row.asDict(recursive=True)) for row in rows)
+@pytest.fixture(scope="module")
+def wanted(rocks: Any, folder: Path, tmp_path_factory: Any) -> dict[str, list[str]]:
+    """What Spark's own aggregate gives, by output mode."""
+    from pyspark.sql import functions as F
+
+    stream = read_batches(rocks, folder, ROWS).withWatermark("ts", "4 minutes")
+    frame = plain(stream.groupBy(F.window("ts", "5 minutes"), "user"))
+    scratch = tmp_path_factory.mktemp("wanted")
+    return {mode: rows_of(run_to_end(frame, mode, mode, scratch / mode)) for mode in ("append", "update")}
+
+
+def test_late_rows_are_late(wanted: dict[str, list[str]]) -> None:
+    assert len(wanted["update"]) > len(wanted["append"]) > 5
+    assert not any(re.search(r"'total': 1\d\d\d", row) for row in wanted["update"])
 
 
 @pytest.mark.parametrize("mode", ["append", "update"])
 @pytest.mark.parametrize("using", [Declared(), Profile()], ids=["merged by Spark", "merged in Python"])
-def test_windows_with_late_rows(rocks: Any, folder: Path, tmp_path: Path, mode: str, using: Any) -> None:
+def test_windows_with_late_rows(
+    rocks: Any, folder: Path, tmp_path: Path, wanted: dict[str, list[str]], mode: str, using: Any
+) -> None:
     from pyspark.sql import functions as F
 
     stream = read_batches(rocks, folder, ROWS).withWatermark("ts", "4 minutes")
     key = [F.window("ts", "5 minutes"), F.col("user")]
-    wanted = run_to_end(plain(stream.groupBy(*key)), mode, "wanted", tmp_path / "wanted")
-    ours = aggregate(stream, key, using, SCHEMA, workers=3, scheme="key", output_mode=mode)
-    assert ours.schema.names == ["window", "user", "n", "total", "words", "last"]
-    found = run_to_end(ours, mode, "found", tmp_path / "found")
-    assert rows_of(found) == rows_of(wanted)
-    assert not any(row["total"] >= 1000 for row in wanted)  # the late rows were late
+    ours = aggregate(
+        stream, key, using, SCHEMA, workers=3, output_mode=mode, control=str(tmp_path / "control")
+    )
+    assert ours.columns == ["window", "user", "n", "total", "words", "last"]
+    assert ours.schema["window"].metadata["spark.watermarkDelayMs"] == 240_000
+    assert rows_of(run_to_end(ours, mode, "found", tmp_path / "checkpoint")) == wanted[mode]
+
+
+@pytest.mark.parametrize("using", [Declared(), Profile()], ids=["merged by Spark", "merged in Python"])
+def test_keys_without_a_watermark_update_for_ever_and_restart(
+    rocks: Any, folder: Path, tmp_path: Path, using: Any
+) -> None:
+    copied = tmp_path / "in"
+    shutil.copytree(folder, copied)
+    first = _updates(_by_user(rocks, copied, using, 2), tmp_path / "first", tmp_path / "checkpoint")
+    last = {row["user"]: row for row in first}  # the last update of every user
+    whole = plain(rocks.read.schema(ROWS).parquet(str(folder)).groupBy("user")).collect()
+    assert rows_of(list(last.values())) == rows_of(whole)
+    write_batches(copied, [ONE_MORE], first=BATCHES)
+    again = _updates(_by_user(rocks, copied, using, 3), tmp_path / "again", tmp_path / "checkpoint")
+    assert [(row["user"], row["n"]) for row in again] == [("hot", last["hot"]["n"] + 1)]
+
+
+def _by_user(spark: Any, folder: Path, using: Any, workers: int) -> Any:
+    return aggregate(read_batches(spark, folder, ROWS), "user", using, SCHEMA, workers=workers, scheme="key")
+
+
+def _updates(frame: Any, target: Path, checkpoint: Path) -> list[Any]:
+    """Run a query that can be restarted; return what it wrote, in the order of its batches."""
+
+    def write(batch: Any, number: int) -> None:
+        batch.selectExpr("*", f"{number} as batch").write.mode("append").parquet(str(target))
+
+    query = frame.writeStream.foreachBatch(write).outputMode("update").trigger(availableNow=True)
+    assert query.option("checkpointLocation", str(checkpoint)).start().awaitTermination(120)
+    return list(frame.sparkSession.read.parquet(str(target)).orderBy("batch").drop("batch").collect())
+
+
+def test_a_time_as_key_is_done_when_the_watermark_has_passed_it(
+    rocks: Any, folder: Path, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F
+
+    stream = read_batches(rocks, folder, ROWS).withWatermark("ts", "1 minute")
+    shown = plain(stream.groupBy("ts")).select("ts", "n")
+    found = aggregate(stream, "ts", Profile(), SCHEMA, workers=2, scheme="key").select("ts", "n")
+    wanted = run_to_end(shown.filter(F.col("n") > 0), "append", "one", tmp_path / "one")
+    assert rows_of(run_to_end(found, "append", "other", tmp_path / "other")) == rows_of(wanted)
+
+
+def test_an_exception_fails_the_query_with_the_key_and_the_class(
+    rocks: Any, folder: Path, tmp_path: Path
+) -> None:
+    class Poisoned(Profile):
+        def merge(self, a: Any, b: Any) -> Any:
+            raise ZeroDivisionError("poison")
+
+    stream = read_batches(rocks, folder, ROWS)
+    frame = aggregate(stream, "user", Poisoned(), SCHEMA, workers=2, scheme="key")
+    with pytest.raises(Exception, match="Poisoned.merge failed for key user=.*: ZeroDivisionError: poison"):
+        run_to_end(frame, "update", "poisoned", tmp_path / "checkpoint")
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "complete": ({"output_mode": "complete"}, "output_mode is 'complete', which would write every key"),
+    "unknown": ({"output_mode": "upsert"}, "output_mode is 'upsert'; choose one of append, update."),
+    "append for ever": ({"output_mode": "append"}, "no column of the key has a watermark"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_bad_input_is_a_sentence(rocks: Any, folder: Path, name: str) -> None:
+    change, sentence = BAD[name]
+    with pytest.raises(EvenflowError, match=sentence):
+        aggregate(
+            read_batches(rocks, folder, ROWS), "user", Profile(), SCHEMA, workers=2, scheme="key", **change
+        )
+
+
+def test_another_state_store_is_refused(rocks: Any, folder: Path) -> None:
+    rocks.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    try:
+        with pytest.raises(EvenflowError, match="need RocksDB; set it with spark.conf.set"):
+            aggregate(read_batches(rocks, folder, ROWS), "user", Profile(), SCHEMA, workers=2, scheme="key")
+    finally:
+        rocks.conf.set(PROVIDER, ROCKS_DB)
+
+
+def test_the_same_on_connect(folder: Path, tmp_path: Path) -> None:
+    here = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, str(here / "work_on_connect.py"), str(folder), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(here.parent)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert "all equal" in done.stdout, done.stderr[-3000:]

@@ -111,8 +111,8 @@ class WholeGroups:
         for name in found:
             if name not in names:
                 raise EvenflowError(
-                    f"{self.name} returned a column {name!r} for {key} that the schema does not declare; drop "
-                    "it or add it to the schema."
+                    f"{self.name} returned a column {name!r} for {key} that the schema does not declare; "
+                    "drop it or add it to the schema."
                 )
         return pa.table([self._column(result, field, key) for field in self.schema], schema=self.schema)
 

@@ -172,7 +172,7 @@ class Merging(StatefulProcessor):  # type: ignore[misc]
         records = [*([] if held is None else [held]), *(row[first:] for row in came)]
         merged = self._merged(key[0], self._read(records))
         self.state.update(merged)
-        if held is None and self.timed:
+        if held is None and self.timed and came[0][EXPIRES] is not None:  # a null time is never over
             self.handle.registerTimer(came[0][EXPIRES])
         if self.mode == "update":
             yield self.row(key[0], *merged)

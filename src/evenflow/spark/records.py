@@ -98,8 +98,8 @@ class Records:
                 to_array([value], field.type)
             except _ARROW_REFUSES as alone:
                 return (
-                    f"{self.giver} gave {_shown(value)} for the column {field.name!r} and {where(row)}, which "
-                    f"the {self.argument} declares as {field.type} ({alone}); give a value of that type or "
+                    f"{self.giver} gave {_shown(value)} for the column {field.name!r} and {where(row)}, "
+                    f"which the {self.argument} declares as {field.type} ({alone}); give a value of that type or "
                     f"change the {self.argument}."
                 )
         return (
