@@ -24,13 +24,14 @@ def lines(
     logy: bool | Collection[Any] = False,
     markers: bool = True,
     own_scale: bool = False,
+    columns: int = 3,
 ) -> None:
     """Draw ``y`` over ``x``, a line per value of ``series``, a panel per value of ``panels``.
 
     ``own_scale``: every panel has its own y axis; ``logy`` may name the panels it is meant for.
     """
     values = _values(rows, panels) if panels else [None]
-    axes = _panels(figure, len(values), shared=not own_scale)
+    axes = _panels(figure, len(values), shared=not own_scale, most=columns)
     names = _values(rows, series)
     for panel, value in zip(axes, values, strict=True):
         own = [row for row in rows if panels is None or row.get(panels) == value]
@@ -95,8 +96,8 @@ def _values(rows: Rows, name: str) -> list[Any]:
     return list(dict.fromkeys(row.get(name) for row in rows))
 
 
-def _panels(figure: Any, count: int, shared: bool) -> list[Any]:
-    columns = min(3, count)
+def _panels(figure: Any, count: int, shared: bool, most: int = 3) -> list[Any]:
+    columns = min(most, count)
     lines_ = -(-count // columns)
     figure.set_size_inches(
         3.6 * columns + 0.6 if count > 1 else 6.0, 2.9 * lines_ + 0.8 if count > 1 else 4.2
