@@ -243,6 +243,23 @@ def test_rescaling_moves_little_more_than_it_must(split: bool, before: int, afte
     assert 0 < moved <= 1.3 * ideal
 
 
+def test_growing_from_one_worker_ends_even_and_keeps_what_was_learned() -> None:
+    stream = zipf(1.2, 5000, 4 * 10**5)
+    router = ef.scheme("fill").router(1, seed=1)
+    for n, part in enumerate(np.array_split(stream, 16), start=1):
+        router.rescale(n)
+        router = ef.Router.from_bytes(router.to_bytes())
+        workers = router.route(part)
+    assert np.bincount(workers, minlength=16).max() * 16 / workers.size <= 1.02 + 16 / workers.size
+    assert router.state.buckets.size >= 64 * 16
+    router.rescale(300)
+    before = router.homes()  # type: ignore[attr-defined]
+    router.rescale(301)
+    assert router.homes() == before  # type: ignore[attr-defined]
+    assert router.state.homes.keys.size == 64 * 301
+    assert router.state.cells.size % router.state.buckets.size == 0
+
+
 def test_without_splitting_a_key_has_one_owner_between_epochs() -> None:
     stream = zipf(1.0, 5000, 2 * 10**5)
     n = 10

@@ -32,7 +32,8 @@ what several sources learned.
 
 Capacities come by ``report(WorkerReport(capacity=...))`` or, measured, as ``seconds_per_message``; after a
 change of capacity or of the number of workers all levels start again at 0, so nobody has to repay the past at
-once. ``rescale`` moves only buckets of workers that leave, or as many as a worker that joins must carry.
+once. ``rescale`` moves only buckets of workers that leave, or as many as a worker that joins must carry; when
+workers join, buckets and counters are cut into halves where they are, so that there are always enough.
 
 ``split=False`` keeps every key on one worker (:mod:`evenflow.schemes.fill_owner`). A plan made in advance
 from counted keys, for engines that want a table, is :func:`evenflow.schemes.pour.pour`.
@@ -185,11 +186,14 @@ class FillRouter(Router):
             self._start_again()
 
     def _rescale(self, before: int) -> None:
-        state, n = self.state, self.workers
+        n = self.workers
+        if n > before:
+            self._make_room()
+        state = self.state
         weights = np.ones(n)
         weights[: min(n, before)] = state.weights[:n]
         self.state = state._replace(
-            loads=np.resize(state.loads, n) if n < before else np.pad(state.loads, (0, n - before)),
+            loads=state.loads[:n].copy() if n < before else np.pad(state.loads, (0, n - before)),
             levels=np.zeros(n),
             weights=weights,
             buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, 1 / weights),
@@ -197,6 +201,19 @@ class FillRouter(Router):
         if n < before:
             _forget_workers(self.state.homes, n)
         self._start_again()
+
+    def _make_room(self) -> None:
+        """Cut buckets and counters into halves, where they are, until there are enough for all workers."""
+        state = self.state
+        cells, buckets, homes = state.cells, state.buckets, state.homes
+        while buckets.size < BUCKETS * self.workers:
+            cells, buckets = np.repeat((cells + 1) // 2, 2), np.repeat(buckets, 2)
+        wider = new_homes(self.workers)
+        if wider.keys.size > homes.keys.size:
+            _join_homes(wider, homes, state.counts[MESSAGES])
+            homes = wider
+        self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
+        state.counts[COUNTED] = cells.sum()
 
     def _start_again(self) -> None:
         self.state.levels[:] = 0
