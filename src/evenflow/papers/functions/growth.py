@@ -9,6 +9,7 @@ worker after every step. Migration is what the last step moved, imbalance what s
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -238,7 +239,7 @@ def building(
     load, costs = Workload(domain, z, seed), Costs(resources, (ALPHA, ALPHA, ALPHA), sigma, domain)
     keys, frequencies = last_step(load, costs, workers)
     old = grown(algorithm, workers - 1, load, costs)[-1].lookup(keys)
-    ideal = float(resource(resources[0], frequencies).sum()) / workers
+    ideal = math.fsum(resource(resources[0], frequencies)) / workers
     return [
         {
             "algorithm": algorithm,

@@ -1,0 +1,438 @@
+"""`functions`: the example and the thresholds against numbers, growth against slow sums, rules both ways."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from evenflow.papers import find
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Row, Setting, judge
+from evenflow.papers.functions import EXPERIMENTS, growth
+from evenflow.papers.functions.common import APPROACHES, COMBINATIONS, CONSISTENT, OURS
+from evenflow.papers.functions.example import LAYOUTS, balances, measure_thresholds, measure_toy
+from evenflow.papers.functions.growth import UNIFORM, Workload, building, grown, last_step, sizes
+from evenflow.papers.functions.parameters import UTILITIES
+from evenflow.schemes.construction import place
+from evenflow.schemes.explicit import Explicit, ExplicitRouter
+from evenflow.schemes.partitioning import Costs, resource
+
+FIGURES = ["fig1", "thresholds", *(f"fig{number}" for number in range(3, 15)), "lookup"]
+
+
+def verdicts(figure: str, rows: list[Row]) -> dict[str, str]:
+    return {claim.text: judge(claim, rows).verdict for claim in find([f"functions/{figure}"])[0].claims}
+
+
+def test_every_figure_is_there_and_has_claims() -> None:
+    assert [one.figure for one in EXPERIMENTS] == FIGURES
+    assert all(one.claims for one in EXPERIMENTS)
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+@pytest.mark.parametrize("figure", FIGURES)
+def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
+    points = find([f"functions/{figure}"])[0].points(Setting(scale))
+    written = [json.dumps(point, sort_keys=True) for point in points]
+    assert len(set(written)) == len(written) > 0
+    assert [json.loads(text) for text in written] == points
+
+
+def test_paper_scale_is_the_papers() -> None:
+    setting = Setting("paper")
+    skew, channels, domain = (find([f"functions/fig{n}"])[0].points(setting) for n in (4, 6, 8))
+    for points in (skew, channels, domain):
+        assert {point["seed"] for point in points} == set(range(5))
+    assert {point["domain"] for point in skew + channels} == {10**6}
+    assert max(point["domain"] for point in domain) == 10**8
+    assert channels[0]["workers"] == list(range(2, 33))
+    shared = [json.dumps(point) for point in find(["functions/fig3"])[0].points(setting)]
+    assert len({*shared} & {json.dumps(point) for point in skew}) == 10  # LCL and LLL at z = 1
+
+
+def test_a_scheme_joins_unless_it_splits_keys() -> None:
+    setting = Setting("small", joining=("partial-key", "bounded-load", "explicit", "key"))
+    for point in find(["functions/fig8"])[0].points(setting):
+        assert point["approaches"] == [*APPROACHES, "explicit", "key"]
+
+
+# Fig. 1 and the thresholds
+
+
+def test_the_example_has_the_printed_numbers() -> None:
+    rows = [row for name in LAYOUTS for row in measure_toy(name)]
+    assert [balances([int(i) for i in text]) for text in LAYOUTS["communication"]] == [
+        pytest.approx((1.0, 39 / 35)),
+        pytest.approx((8 / 7, 34 / 15)),
+    ]
+    assert [row["migration"] for row in rows if row["channels"] == 3 and row["channel"] == "1"] == [7, 10, 10]
+    for row in rows:  # items stand on one channel each
+        own = [row[name] for name in "XZVRUYWL"]
+        assert sum(own) <= 12
+    assert sum(row["X"] for row in rows) == 5 * 6
+    found = verdicts("fig1", rows)
+    assert found.pop("the 7 are items U and Y") == DIFFERS
+    assert set(found.values()) == {HOLDS}
+
+
+def test_other_numbers_in_the_example_are_seen() -> None:
+    rows = [{**row, "balance_c": 1.5} for name in LAYOUTS for row in measure_toy(name)]
+    rows = [{**row, "migration": 8.0, "between_old": False, "by_u_and_y": True} for row in rows]
+    found = list(verdicts("fig1", rows).values())
+    assert found == [DIFFERS, DIFFERS, HOLDS, DIFFERS]
+
+
+def test_thresholds_are_the_papers() -> None:
+    rows = [row for n in (4, 10) for row in measure_thresholds(n)]
+    assert set(verdicts("thresholds", rows).values()) == {HOLDS}
+    ten = {row["resources"]: row for row in rows if row["workers"] == 10}
+    assert ten["LCL"]["delta"] == pytest.approx(0.1 * ten["LCL"]["theta"] / 10) == ten["LLL"]["delta"]
+    assert ten["LQL"]["delta"] == pytest.approx((0.1 * ten["LQL"]["theta"] / 10**7) ** 0.5)
+    assert ten["LQL"]["delta_raised"] == pytest.approx(ten["LCL"]["delta"], rel=0.05)
+    assert {row["tracked"] for row in ten.values()} <= {39, 40}
+    wrong = [{**row, "worst_deviation": 1.0, "alpha_for_capacity": 2.0, "delta_raised": 0.0} for row in rows]
+    assert set(verdicts("thresholds", wrong).values()) == {DIFFERS}
+
+
+# growth
+
+
+def test_a_workload_is_zipfs_law_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(Workload(1000, 0.8, seed=3).chunks())
+    monkeypatch.setattr(growth, "_CHUNK", 300)
+    load = Workload(1000, 0.8, seed=3)
+    keys, frequencies = (np.concatenate(parts) for parts in zip(*load.chunks(), strict=True))
+    assert np.array_equal(keys, whole[0][0])
+    assert frequencies == pytest.approx(whole[0][1])
+    assert frequencies.sum() == pytest.approx(1)
+    assert frequencies[0] / frequencies[31] == pytest.approx(32**0.8)
+    for least in (frequencies[0] * 1.01, frequencies[0], frequencies[99], 1e-9):
+        found = load.top(least)
+        count = int((frequencies >= least).sum())
+        assert np.array_equal(found[0], keys[:count])
+        assert found[1] == pytest.approx(frequencies[:count])
+    messages = np.concatenate(list(load.messages(5000, 700)))
+    assert messages.size == 5000
+    assert (messages == keys[0]).mean() == pytest.approx(frequencies[0], abs=0.02)
+    assert not {*keys.tolist()} & {*next(Workload(1000, 0.8, seed=4).chunks())[0].tolist()}
+
+
+@pytest.mark.parametrize("resources", ["LCL", "LQL"])
+def test_growth_is_measured_over_all_keys(resources: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_CHUNK", 700)
+    approaches = [*APPROACHES, "key", "fill"]
+    rows = growth.growth(approaches, [2, 5], domain=3000, resources=resources, seed=2)
+    assert [(row["approach"], row["workers"]) for row in rows] == list(product(approaches, [2, 5]))
+    load, costs = Workload(3000, 1.0, 2), Costs(resources, domain=3000)
+    keys, frequencies = (np.concatenate(parts) for parts in zip(*load.chunks(), strict=True))
+    for row in rows:
+        functions = grown(row["approach"], 5, load, costs)
+        before, after = (functions[n - 1].lookup(keys) for n in (row["workers"] - 1, row["workers"]))
+        found = costs.imbalance(frequencies, after, row["workers"])
+        moved = costs.migration(frequencies, before, after, row["workers"])
+        assert row["imbalance"] == pytest.approx(found.overall)
+        assert [row["state"], row["computation"]] == pytest.approx(found.relative[:2])
+        assert row["migration"] == pytest.approx(moved.relative)
+        assert row["mapped"] == functions[row["workers"] - 1].mapped
+        assert (row["mapped"] > 0) == (row["approach"] in OURS)
+
+
+def test_a_function_stays_as_it_was_when_the_next_is_made() -> None:
+    load, costs = Workload(2000, 1.0, 1), Costs(domain=2000)
+    keys, _ = next(load.chunks())
+    for approach in (*APPROACHES, "key", "fill"):
+        functions = grown(approach, 6, load, costs)
+        assert [int(one.lookup(keys).max()) for one in functions] == [0, 1, 2, 3, 4, 5]
+        for n in range(1, 4):  # what is grown less far is the same
+            again = grown(approach, n, load, costs)[-1].lookup(keys)
+            if approach != "fill":  # it has seen a longer stream
+                assert np.array_equal(again, functions[n - 1].lookup(keys))
+
+
+def test_hashes_move_what_theory_says() -> None:
+    rows = growth.growth([UNIFORM, CONSISTENT, "key"], [8], domain=10**5, z=0.1)
+    found = {row["approach"]: row["migration"] for row in rows}
+    assert found[UNIFORM] == pytest.approx(7, rel=0.02)  # N - 1
+    assert found[CONSISTENT] == pytest.approx(1, rel=0.1)
+    assert found["key"] == pytest.approx(4, rel=0.02)  # half of all
+    assert rows[0]["imbalance"] < 1.05 / 1.2
+
+
+@pytest.mark.parametrize("algorithm", OURS)
+def test_what_is_timed_is_the_map_that_a_router_makes(algorithm: str) -> None:
+    load, costs = Workload(10**4, 1.0, 1), Costs(domain=10**4)
+    keys, frequencies = last_step(load, costs, 6)
+    before, after = grown(algorithm, 6, load, costs)[-2:]
+    old = before.lookup(keys)
+    ideal = math.fsum(resource("L", frequencies)) / 6
+    assert keys.size == after.mapped
+    homes = place(algorithm, "APM", costs, 6, frequencies, old, old, 0.0, ideal)
+    assert np.array_equal(homes, after.lookup(keys))
+    (row,) = building(algorithm, workers=6, domain=10**4, seed=1)
+    assert row["items"] == keys.size
+    assert row["ring_seconds"] > 0 < row["map_seconds"]
+
+
+def test_sizes_are_what_a_router_counts() -> None:
+    (row,) = sizes(workers=4, domain=20_000, seed=5)
+    router = cast(ExplicitRouter, Explicit(domain=20_000, every=0).router(4, 5))
+    held = []
+    for part in Workload(20_000, 1.0, 5).messages(111 * 271, 271):
+        router.route(part)
+        held.append(router.counted()[0].size)
+    assert row["counted"] == pytest.approx(np.mean(held[-37:]))
+    router.rebuild()
+    assert row["mapped"] == len(router.mapping)
+    (finer,) = sizes(workers=4, domain=20_000, sigma=0.02, seed=5)
+    assert finer["mapped"] > 3 * row["mapped"]
+    assert finer["counted"] > row["counted"]
+
+
+# the rules: rows as the paper has them, and rows in which nothing differs from anything
+
+Value = Callable[..., tuple[float, float]]
+
+
+def made(value: Value, names: tuple[str, ...] = APPROACHES, **lists: list[Any]) -> list[Row]:
+    """Rows of all combinations; ``value`` gives migration and imbalance."""
+    rows = []
+    for chosen in product(names, *lists.values()):
+        case = dict(zip(["approach", *lists], chosen, strict=True))
+        migration, imbalance = value(**case)
+        rows.append({**case, "migration": migration, "imbalance": imbalance, "mapped": 40})
+    return rows
+
+
+def _fig3(approach: str, resources: str) -> tuple[float, float]:
+    b = {UNIFORM: 1.55, CONSISTENT: 1.75, "scan": 1.32, "redist": 1.32, "readj": 1.2}[approach]
+    m = {UNIFORM: 8.5, CONSISTENT: 0.9, "scan": 1.23, "redist": 1.23, "readj": 1.34}[approach]
+    return m, b
+
+
+def _fig4(approach: str, resources: str, z: float) -> tuple[float, float]:
+    steep = {"LCL": 0.8, "LLL": 1.0, "LQL": 2.0}[resources]
+    base = {UNIFORM: 0.8, CONSISTENT: 0.9, "scan": 0.85, "redist": 0.85, "readj": 0.84}[approach]
+    top = {UNIFORM: 0.6, CONSISTENT: 0.93, "scan": 0.45, "redist": 0.45, "readj": 0.36}[approach]
+    after = {UNIFORM: 0, CONSISTENT: 0, "scan": 0.3, "redist": 0.1, "readj": 0.2}[approach]
+    bend = max(0, z - 0.8) * 5 if resources != "LQL" else max(0, z - 0.3)
+    top = {"LQL": 0.9 if approach == CONSISTENT else 0.2}.get(resources, top)
+    m = {UNIFORM: 8.5, CONSISTENT: 1.0}.get(approach, 1.05) + after * (z > 0.8)
+    return m, base + steep * bend * top
+
+
+def _fig5(approach: str, resources: str, sigma: float) -> tuple[float, float]:
+    if approach not in OURS:
+        return (9.0, 1.5) if approach == UNIFORM else (0.8, 1.6)
+    place_ = {"redist": 0.0, "readj": 0.1, "scan": 0.2}[approach]
+    fall = 1.5 if resources == "LCL" else 1.1
+    b = 1.0 + (0.2 * fall if sigma >= 0.1 else 0) + (0.5 if sigma >= 0.5 else 0)
+    low = 0.05 if approach == "readj" and sigma < 0.05 else 0.0
+    return (1.3 if sigma < 0.05 else 1.0) + place_ * (sigma <= 0.1), b + low
+
+
+def _fig6(approach: str, workers: int) -> tuple[float, float]:
+    m = {UNIFORM: 22 / 32 * workers, CONSISTENT: 0.9, "redist": 1.15}
+    m |= {"scan": 1.2 + workers / 16, "readj": 1.1 + workers / 20}
+    b = {UNIFORM: 1.35, CONSISTENT: 1.5, "scan": 1.1, "redist": 1.1, "readj": 1.0 if workers <= 20 else 1.2}
+    return m[approach], b[approach] * (1 + workers / 64)
+
+
+def _fig7(approach: str, resources: str, utility: str) -> tuple[float, float]:
+    if approach == "readj":
+        m = {"A": 2.0, "APM": 1.2, "APLM": 1.1 if resources == "LCL" else 1.3, "ATM": 1.4, "ATLM": 1.4}
+        b = 1.2 + (resources == "LQL") * (0.1 + (utility != "APM"))
+        return m[utility], b
+    m = {"A": 1.0, "APM": 1.2, "APLM": 1.2 * 1.33, "ATM": 1.2 * 0.62, "ATLM": 1.2 * 0.62}
+    good = utility in ("APM", "APLM")
+    return m[utility], 1.2 if good else 3.6 if resources == "LQL" else 1.4
+
+
+def _fig8(approach: str, domain: int) -> tuple[float, float]:
+    size = np.log10(domain) - 4
+    m = {UNIFORM: 7.0, CONSISTENT: 0.9, "redist": 2.1, "readj": 2.15, "scan": 2.2}[approach]
+    b = {UNIFORM: 1.5, CONSISTENT: 1.7, "redist": 1.22, "readj": 1.2, "scan": 1.22}[approach]
+    return m - (0.47 * size if approach in OURS else 0), b - 0.1 * (1 - 2.0**-size)
+
+
+def _rows_as_printed(figure: str) -> list[Row]:
+    if figure == "fig3":
+        rows = made(_fig3, resources=list(COMBINATIONS))
+        return [{**row, "computation": 35.0 if row["approach"] in OURS else 200.0} for row in rows]
+    if figure == "fig4":
+        wide = made(_fig4, resources=["LCL", "LLL"], z=[0.1, 0.5, 0.8, 0.9, 1.0])
+        return wide + made(_fig4, resources=["LQL"], z=[0.25, 0.4, 0.5])
+    if figure == "fig5":
+        return made(_fig5, resources=["LCL", "LQL"], sigma=[0.01, 0.1, 0.25, 0.5])
+    if figure == "fig6":
+        return made(_fig6, workers=[2, 4, 8, 12, 16, 20, 24, 32])
+    if figure == "fig7":
+        return made(_fig7, ("readj", "redist"), resources=list(COMBINATIONS), utility=list(UTILITIES))
+    return made(_fig8, domain=[10**4, 10**5, 10**6])
+
+
+@pytest.mark.parametrize("figure", [f"fig{n}" for n in range(3, 9)])
+def test_rules_hold_for_what_the_paper_says(figure: str) -> None:
+    found = verdicts(figure, _rows_as_printed(figure))
+    assert {text: verdict for text, verdict in found.items() if verdict != HOLDS} == {}
+
+
+ALIKE = {  # how the claims begin that rows without any difference satisfy, since equal is not worse
+    "fig3": ("consistent hashing migrates least", "redist and scan cannot", "readj is most even"),
+    "fig4": ("consistent hashing is the first", "scan migrates most", "uniform hashing is most", "for LQL"),
+    "fig5": ("of the three redist", "consistent hashing migrates least", "the three are similarly even"),
+    "fig6": (
+        "consistent hashing migrates least",
+        "consistent hashing is least",
+        "its imb",
+        "up to 20 channels readj",
+    ),
+    "fig7": ("readj:", "redist: U^APM and U^APLM are most even"),
+    "fig8": ("redist and scan are at most", "nobody reaches", "redist migrates least", "the map is"),
+}
+
+
+@pytest.mark.parametrize("figure", list(ALIKE))
+def test_rules_see_that_nothing_differs(figure: str) -> None:
+    alike = {"migration": 2.9, "imbalance": 2.6, "computation": 100.0, "mapped": 40}
+    found = verdicts(figure, [{**row, **alike} for row in _rows_as_printed(figure)])
+    holding = {text for text, verdict in found.items() if verdict == HOLDS}
+    assert holding == {text for text in found if text.startswith(ALIKE[figure])}
+
+
+def test_rules_see_the_opposite() -> None:
+    swap = {UNIFORM: "redist", "redist": UNIFORM, CONSISTENT: "readj", "readj": CONSISTENT, "scan": "scan"}
+    rows = [{**row, "approach": swap[row["approach"]]} for row in _rows_as_printed("fig6")]
+    found = verdicts("fig6", rows)
+    assert found["redist's migration is almost flat in N"] == DIFFERS
+    assert found["consistent hashing is least even"] == DIFFERS
+    assert found["uniform hashing migrates around 22 times the ideal at 32 channels"] == DIRECTION
+    assert found["scan's is above 3 at 32 channels"] == HOLDS
+    assert set(verdicts("fig6", rows[:1]).values()) <= {UNTESTED, DIFFERS, HOLDS, DIRECTION}
+    assert verdicts("fig6", rows[:1])["scan's is above 3 at 32 channels"] == UNTESTED
+
+
+def _size_rows() -> list[Row]:
+    rows: list[Row] = []
+    for resources, sigma in product(("LCL", "LLL", "LQL"), (0.008, 0.1, 0.5)):
+        counted = {0.008: 20.0, 0.1: 1.0, 0.5: 0.3}[sigma] * (50_000 if resources == "LQL" else 2500)
+        rows.append({"resources": resources, "sigma": sigma, "counted": counted, "mapped": round(5 / sigma)})
+    return [{**row, "mapped": min(row["mapped"], 500)} for row in rows]
+
+
+def test_rules_about_sizes_and_times() -> None:
+    rows = _size_rows()
+    assert set(verdicts("fig9", rows).values()) == {HOLDS}
+    wrong = [
+        {**row, "counted": 9e6 + row["sigma"], "mapped": 10**4 * (row["resources"] != "LLL")} for row in rows
+    ]
+    assert set(list(verdicts("fig9", wrong).values())[2:]) == {DIFFERS}
+
+    wide: list[Row] = [
+        {"resources": "LCL", "z": z, "counted": 2500 - 100 * z, "mapped": 50 * z**6} for z in (0.6, 0.8, 1.0)
+    ]
+    narrow: list[Row] = [
+        {"resources": "LQL", "z": z, "counted": c, "mapped": 1} for z, c in ((0.2, 9), (0.3, 11), (0.4, 10))
+    ]
+    assert set(verdicts("fig10", wide + narrow).values()) == {HOLDS}
+    falling = [{**row, "counted": 10 ** (5 - 5 * row["z"]), "mapped": 10 - row["z"]} for row in wide + narrow]
+    assert set(verdicts("fig10", falling).values()) == {DIFFERS}
+
+    line: list[Row] = [
+        {"resources": "LCL", "workers": n, "counted": 100 * n + 3, "mapped": 4 * n} for n in (4, 8, 16, 32)
+    ]
+    assert set(verdicts("fig11", line).values()) == {HOLDS}
+    bent = [{**row, "counted": 2.0 ** row["workers"]} for row in line]
+    assert set(verdicts("fig11", bent).values()) == {DIFFERS}
+
+    power = {"scan": 1.2, "redist": 2.0, "readj": 3.0}
+    times: list[Row] = [
+        {
+            "algorithm": name,
+            "sigma": s,
+            "items": 5 / s,
+            "map_seconds": 1e-4 * (0.1 / s) ** x,
+            "ring_seconds": 1e-3,
+        }
+        for name, x in power.items()
+        for s in (0.008, 0.1)
+    ]
+    assert set(verdicts("fig12", times).values()) == {HOLDS}
+    slow = [
+        {**row, "map_seconds": {"scan": 3.0, "redist": 2.0, "readj": 1.0}[row["algorithm"]]} for row in times
+    ]
+    assert set(verdicts("fig12", slow).values()) == {DIFFERS}
+
+    grows: list[Row] = [
+        {"algorithm": name, "workers": n, "items": 4 * n, "map_seconds": n**x / 1000, "ring_seconds": n / 500}
+        for name, x in power.items()
+        for n in (8, 16, 32)
+    ]
+    assert set(verdicts("fig13", grows).values()) == {HOLDS}
+    flat = [{**row, "map_seconds": 0.2 if row["algorithm"] == "scan" else 1e-4} for row in grows]
+    assert set(verdicts("fig13", flat).values()) == {DIFFERS}
+
+    skewed: list[Row] = [
+        {
+            "algorithm": name,
+            "z": z,
+            "items": 9,
+            "map_seconds": 1e-5 * 9 ** (x * 4 * (z - 0.8)),
+            "ring_seconds": 1e-3,
+        }
+        for name, x in (("scan", 0.0), ("redist", 1.0), ("readj", 2.0))
+        for z in (0.8, 1.0)
+    ]
+    assert set(verdicts("fig14", skewed).values()) == {HOLDS}
+    other = [{**row, "map_seconds": 1.01 - row["z"]} for row in skewed]
+    assert set(verdicts("fig14", other).values()) == {DIFFERS}
+
+    ways: list[Row] = [{"way": "map and ring", "workers": n, "nanoseconds": 10 + n / 20} for n in (4, 100)]
+    assert set(verdicts("lookup", ways).values()) == {HOLDS}
+    assert set(verdicts("lookup", [{**row, "nanoseconds": row["workers"]} for row in ways]).values()) == {
+        DIFFERS
+    }
+
+
+@pytest.mark.parametrize("figure", ["fig1", "fig7", "fig9", "fig14"])
+def test_figures_are_drawn(figure: str) -> None:
+    one = find([f"functions/{figure}"])[0]
+    if figure == "fig1":
+        rows = [row for name in LAYOUTS for row in measure_toy(name)]
+    elif figure == "fig7":
+        rows = _rows_as_printed("fig7")
+    elif figure == "fig9":
+        rows = _size_rows()
+    else:
+        rows = [
+            {"algorithm": name, "z": z, "map_seconds": 1e-4, "ring_seconds": 1e-3}
+            for name in OURS
+            for z in (0.5, 1.0)
+        ]
+    figure_: Any = Figure(layout="constrained")
+    assert one.plot is not None
+    one.plot(figure_, rows)
+    shown = {"fig1": 6, "fig7": 4, "fig9": 2, "fig14": 1}[figure]
+    assert len([axes for axes in figure_.axes if axes.has_data()]) == shown
+    figure_.canvas.draw()
+
+
+def test_a_point_is_measured_and_judged() -> None:
+    one = find(["functions/fig3"])[0]
+    point = next(p for p in one.points(Setting("small")) if p["resources"] == "LLL")
+    rows = one.measure(**{**point, "domain": 10**4})
+    assert {row["approach"] for row in rows} == {*APPROACHES, "fill"}
+    everywhere = [{**row, "resources": resources} for row in rows for resources in COMBINATIONS]
+    claim = next(claim for claim in one.claims if "than consistent hashing" in claim.text)
+    assert judge(claim, everywhere).verdict == HOLDS
+    assert judge(dataclasses.replace(claim), []).verdict == UNTESTED
+    assert one.plot is not None
+    figure: Any = Figure(layout="constrained")
+    one.plot(figure, everywhere)
+    assert len(figure.axes) == 4
