@@ -51,7 +51,7 @@ def main() -> int:
         return 0
     found = "no Java was found" if version is None else f"Java {version} was found"
     sys.stderr.write(
-        f"Spark needs Java 17 or newer and {found}; install it (on Debian or Ubuntu: apt-get install {PACKAGE}) "
+        f"Spark needs Java 17 or newer and {found}; install it (Debian or Ubuntu: apt-get install {PACKAGE}) "
         "and set JAVA_HOME if it is not the default.\n"
     )
     return 1

@@ -153,7 +153,7 @@ def test_an_exception_fails_the_query_with_the_key_and_the_class(
 
     stream = read_batches(rocks, folder, ROWS)
     frame = aggregate(stream, "user", Poisoned(), SCHEMA, workers=2, scheme="key")
-    with pytest.raises(Exception, match="Poisoned.merge failed for key user=.*: ZeroDivisionError: poison"):
+    with pytest.raises(Exception, match=r"Poisoned\.merge failed for key user=.*: ZeroDivisionError: poison"):
         run_to_end(frame, "update", "poisoned", tmp_path / "checkpoint")
 
 
@@ -176,7 +176,7 @@ def test_bad_input_is_a_sentence(rocks: Any, folder: Path, name: str) -> None:
 def test_another_state_store_is_refused(rocks: Any, folder: Path) -> None:
     rocks.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     try:
-        with pytest.raises(EvenflowError, match="need RocksDB; set it with spark.conf.set"):
+        with pytest.raises(EvenflowError, match="need RocksDB; set it with spark"):
             aggregate(read_batches(rocks, folder, ROWS), "user", Profile(), SCHEMA, workers=2, scheme="key")
     finally:
         rocks.conf.set(PROVIDER, ROCKS_DB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -93,11 +94,9 @@ def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> N
         elif damage == "cut short":
             path.write_bytes(content[: len(content) // 2])
         elif damage == "another version":
-            path.write_bytes(
-                snapshots.zlib.compress(b"evenflow\xff\x00" + snapshots.zlib.decompress(content)[10:])
-            )
+            path.write_bytes(zlib.compress(b"evenflow\xff\x00" + zlib.decompress(content)[10:]))
         elif damage == "of another scheme":
-            path.write_bytes(snapshots.zlib.compress(ef.scheme("fill").router(WORKERS).to_bytes()))
+            path.write_bytes(zlib.compress(ef.scheme("fill").router(WORKERS).to_bytes()))
         else:
             path.write_text("hello")
     run_batch(kept, 1)

@@ -1,4 +1,4 @@
-"""A job that test_aggregate_streaming runs in a process of its own, since a process has one kind of session."""
+"""A job that a test runs in a process of its own, since a process has one kind of session."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ class Records:
             except _ARROW_REFUSES as alone:
                 return (
                     f"{self.giver} gave {_shown(value)} for the column {field.name!r} and {where(row)}, "
-                    f"which the {self.argument} declares as {field.type} ({alone}); give a value of that type or "
-                    f"change the {self.argument}."
+                    f"which the {self.argument} declares as {field.type} ({alone}); give a value of that "
+                    f"type or change the {self.argument}."
                 )
         return (
             f"{self.giver} gave values for the column {field.name!r} that do not fit {field.type} together "

@@ -68,11 +68,12 @@ def main(kind: str, folder: Path, kills: dict[int, str]) -> None:
     """Run over all files there are."""
     group = os.getpgid(0)
     spark = local_session(
+        "local[2]",
         **{
             "spark.sql.shuffle.partitions": 2,
             "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
             "RocksDBStateStoreProvider",
-        }
+        },
     )
     stream = spark.readStream.schema("key int, number long").option("maxFilesPerTrigger", 1)
 

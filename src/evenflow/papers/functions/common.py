@@ -131,6 +131,8 @@ def plot_both(
         )
         for axes in figure.axes[: len(names)]:
             axes.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
+            if logx:
+                axes.xaxis.set_minor_formatter("")  # labels between powers of ten would overlap
 
     return plot
 
