@@ -398,7 +398,12 @@ EXPERIMENTS = [
                 peer="scan in Scala: 3-9 ms for 50-100 items on 10-50 channels",
             ),
             Claim(
-                "5.5", "the others' maps take significantly longer than the ring", "> 2", _others_above_ring
+                "5.5",
+                "the others' maps take significantly longer than the ring",
+                "> 2",
+                _others_above_ring,
+                "maps are built by compiled code in O(1) per placement tried, redist trying two per key, and "
+                "are cheaper than sorting the ring's 1000 N points",
             ),
         ),
     ),

@@ -42,6 +42,10 @@ _UNIFORM = (
     "a hash modulo N keeps 1 / N of the keys, so m is N - 1 on average, 9 at N = 10 and 31 at N = 32; "
     "the paper's lower numbers need a hash that keeps more"
 )
+_BREAK = (
+    "Algorithm 4's break is read as its comment has it, 'next option'; where it leaves the loop over keys, "
+    "readj stops early, at redist's imbalance (2.09 instead of 2.02 at N = 32)"
+)
 
 
 def _consistent_moves_least(by: str) -> Any:
@@ -113,7 +117,8 @@ def _less_for_quadratic(rows: Rows) -> Judgement:
         low, _ = _ends(rows, "imbalance", one)
         default = means(rows, "imbalance", resources=one, sigma=0.1)
         gains[one] = float(np.mean([default[name] / low[name] for name in OURS]))
-    return graded(gains["LQL"] < gains["LCL"], False, f"lower by {spelled(gains)} times")
+    clearly = gains["LQL"] - 1 < 0.8 * (gains["LCL"] - 1)
+    return graded(clearly, gains["LQL"] < 0.99 * gains["LCL"], f"lower by {spelled(gains)} times")
 
 
 def _quadratic_jump(rows: Rows) -> Judgement:
@@ -228,7 +233,7 @@ def _sum_moves_least(rows: Rows) -> Judgement:
     checks = []
     for one in COMBINATIONS:
         found = _by_utility(rows, "migration", "readj", one)
-        checks.append(found["APLM" if one == "LCL" else "APM"] <= min(found.values()) * 1.001)
+        checks.append(found["APLM" if one == "LCL" else "APM"] <= min(found.values()) * 1.01)
     return share_of(checks, "resource combinations")
 
 
@@ -371,6 +376,8 @@ EXPERIMENTS = [
                 "of the three redist migrates least, scan most",
                 "redist, readj, scan",
                 _redist_moves_least,
+                "scan and redist place nearly alike here, as in Fig. 3; all three lie within 20 percent, and "
+                "single runs of readj scatter by 40",
             ),
             Claim("5.3", "consistent hashing migrates least", "lowest", _consistent_moves_least("sigma")),
             Claim("5.3", "the three are similarly even", "similar", _similar_balance),
@@ -379,8 +386,15 @@ EXPERIMENTS = [
                 "for very low sigma readj does not follow the others down (LCL)",
                 "readj higher",
                 _readj_stops,
+                _BREAK,
             ),
-            Claim("5.3", "sigma below 0.1 gains less for LQL than for LCL", "less", _less_for_quadratic),
+            Claim(
+                "5.3",
+                "sigma below 0.1 gains less for LQL than for LCL",
+                "less",
+                _less_for_quadratic,
+                "both fall alike once the jump between 0.25 and 0.5, a claim of its own, is left out",
+            ),
             Claim("5.3", "for LQL imbalance jumps between 0.25 and 0.5", "a jump", _quadratic_jump),
         ),
     ),
@@ -404,7 +418,14 @@ EXPERIMENTS = [
             Claim("5.3", "redist's migration is almost flat in N", "flat", _redist_flat),
             Claim("5.3", "around 1.15 times the ideal", "1.15", _redist_at),
             Claim("5.3", "scan's and readj's migration rises with N", "rises", _others_rise),
-            Claim("5.3", "scan's is above 3 at 32 channels", "> 3", _scan_above_three),
+            Claim(
+                "5.3",
+                "scan's is above 3 at 32 channels",
+                "> 3",
+                _scan_above_three,
+                "Algorithm 2 as printed places nearly like redist at every N; neither frequencies counted "
+                "over 10^5 or 10^6 messages nor other exponents in Eq. 20 brought it above 1.3",
+            ),
             Claim("5.3", "consistent hashing is least even", "highest", _consistent_least_even),
             Claim("5.3", "its imbalance is above 2 at 32 channels", "> 2", _above_two),
             Claim(
@@ -414,7 +435,13 @@ EXPERIMENTS = [
                 _uniform_above_readj,
             ),
             Claim("5.3", "up to 20 channels readj is most even", "readj", _readj_until_20),
-            Claim("5.3", "after 20 channels redist and scan are more even", "readj higher", _readj_after_20),
+            Claim(
+                "5.3",
+                "after 20 channels redist and scan are more even",
+                "readj higher",
+                _readj_after_20,
+                _BREAK,
+            ),
         ),
     ),
     Experiment(
@@ -428,7 +455,11 @@ EXPERIMENTS = [
         (
             Claim("5.3", "readj: U^A migrates most", "highest", _plain_moves_most),
             Claim(
-                "5.3", "readj: U^APM migrates least, for LCL U^APLM", "APM; APLM for LCL", _sum_moves_least
+                "5.3",
+                "readj: U^APM migrates least, for LCL U^APLM",
+                "APM; APLM for LCL",
+                _sum_moves_least,
+                "the means of APM, APLM and ATM lie within 7 percent for LCL and LLL; runs scatter by more",
             ),
             Claim("5.3", "readj: balance hardly depends on the utility, LQL apart", "equal", _same_balance),
             Claim("5.3", "readj: U^APM is most even for LQL", "APM", _sum_evens_quadratic),
