@@ -1,0 +1,150 @@
+"""What planned ``balance`` costs on Spark beside ``repartition(n, key)``, and how even it is.
+
+Uniform keys, where nothing is to be gained: the wall time of balancing with a plan at hand, and of the
+planning pass, each relative to a ``repartition`` that runs next to it. Zipf z = 1.4: rows of the fullest
+worker, relative to the mean, and the memory. Rows come from Parquet files and go to Spark's no-op sink.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenflow.bench.measure import Row, Say, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = 10**6
+FILES = 8
+
+
+def run(
+    spark: SparkSession,
+    *,
+    rows: int = 10**7,
+    workers: int = 32,
+    rounds: int = 5,
+    mode: str = "planned",
+    scheme: str = "fill",
+    say: Say = silent,
+) -> list[Row]:
+    """Return one row per measurement: its name, the median ratio, the lowest and the highest, the rows."""
+    with _frames(spark, rows) as (uniform, skewed):
+        return [
+            *_costs(uniform, workers, rounds, mode, scheme, say),
+            *_evenness(skewed, workers, mode, scheme),
+        ]
+
+
+def _costs(df: DataFrame, workers: int, rounds: int, mode: str, scheme: str, say: Say) -> Iterator[Row]:
+    from evenflow.spark import balance
+    from evenflow.spark.placement import Placed
+
+    made: list[Placed] = []
+    df.transform(balance("k", workers, scheme, mode, on_placed=made.append))
+    plan = made[0].plan
+    tasks: dict[str, Callable[[], Any]] = {
+        "repartition": lambda: _drain(df.repartition(workers, "k")),
+        "with a plan": lambda: _drain(df.transform(balance("k", workers, scheme, mode, plan=plan))),
+    }
+    if mode == "planned":
+        tasks["planning pass"] = lambda: df.transform(balance("k", workers, scheme, mode))
+    else:
+        tasks = {"repartition": tasks["repartition"], mode: tasks.pop("with a plan")}
+    for task in tasks.values():  # warm up
+        task()
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    for turn in range(rounds):
+        for place, (name, task) in enumerate(tasks.items()):
+            say(turn * len(tasks) + place, rounds * len(tasks), name)
+            start = time.perf_counter()
+            task()
+            seconds[name].append(time.perf_counter() - start)
+    for name, times in seconds.items():
+        ratios = [one / unit for one, unit in zip(times, seconds["repartition"], strict=True)]
+        yield {
+            "stream": "uniform",
+            "what": name,
+            "ratio": statistics.median(ratios),
+            "lowest": min(ratios),
+            "highest": max(ratios),
+            "seconds": statistics.median(times),
+        }
+
+
+def _evenness(df: DataFrame, workers: int, mode: str, scheme: str) -> Iterator[Row]:
+    from evenflow.spark import balance, loads
+
+    for name, frame in {
+        "repartition": df.repartition(workers, "k"),
+        mode: df.transform(balance("k", workers, scheme, mode)),
+    }.items():
+        found = loads(frame, "k", workers=workers)
+        yield {
+            "stream": "zipf 1.4",
+            "what": name,
+            "max_over_mean": found.max_over_mean,
+            "memory": found.memory,
+            "rows": sum(found.rows),
+        }
+
+
+def _drain(df: DataFrame) -> None:
+    df.write.format("noop").mode("overwrite").save()
+
+
+@contextmanager
+def _frames(spark: SparkSession, rows: int) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """Two Parquet files of a key, a number and a text: keys all alike, and keys like Zipf."""
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+        for name, z in (("uniform", 0.0), ("skewed", 1.4)):
+            _write(Path(folder) / name, rows, z)
+        yield spark.read.parquet(f"{folder}/uniform"), spark.read.parquet(f"{folder}/skewed")
+
+
+def _write(folder: Path, rows: int, z: float) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    weights = np.arange(1, KEYS + 1) ** -z
+    bounds = np.cumsum(weights / weights.sum())
+    for number in range(FILES):
+        rng = np.random.default_rng(number)
+        size = rows // FILES
+        keys = pa.array(np.searchsorted(bounds, rng.random(size)).clip(max=KEYS - 1))
+        text = pa.array(rng.integers(10**17, 10**18, size)).cast(pa.string())
+        names = pc.binary_join_element_wise("user", keys.cast(pa.string()), "-")
+        pq.write_table(
+            pa.table({"k": names, "v": rng.random(size), "text": text}), folder / f"{number}.parquet"
+        )
+
+
+def tables(rows: list[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return the rows as tables: title, names of columns, lines."""
+    costs = [row for row in rows if row["stream"] == "uniform"]
+    even = [row for row in rows if row["stream"] != "uniform"]
+    return [
+        (
+            "uniform keys: wall time relative to repartition(n, key)",
+            ["what", "median", "lowest", "highest", "seconds"],
+            [
+                [row["what"], *(f"{row[part]:.2f}" for part in ("ratio", "lowest", "highest", "seconds"))]
+                for row in costs
+            ],
+        ),
+        (
+            "Zipf z = 1.4: rows of the fullest worker relative to the mean, and pairs per key",
+            ["what", "max / mean", "memory"],
+            [[row["what"], f"{row['max_over_mean']:.3f}", f"{row['memory']:.3f}"] for row in even],
+        ),
+    ]
