@@ -1,0 +1,383 @@
+"""Per-key Python work on Spark: `aggregate` and `apply` beside what one would write by hand.
+
+**Sleep**: every row costs its worker 200 microseconds of sleep, 32 workers on ``local[32]``. Shuffle grouping
+is ``repartition(32)``, salting is ``repartition(32, key, rand)``, both with the same Python work, slices and
+merge as ours; key grouping is ``groupBy(key).applyInPandas`` on a part of the rows. **CPU**: 20 microseconds
+of a core per row, two workers on two cores; the ideal is half of what one worker takes for all. **Slices**:
+`apply` beside ``groupBy(key).applyInArrow``, four rows per key. **Stream**: milliseconds per micro-batch
+beside a plain stateful ``groupBy``. Memory is the number of (key, worker) pairs, relative to the number of
+keys.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from evenflow.bench.measure import Row, Say, silent
+from evenflow.report.tables import Table
+from evenflow.spark.aggregator import Aggregator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    Session = Callable[[str], SparkSession]  # master -> a session on it
+
+SLEEP = 200e-6
+SPIN = 20e-6
+KEYS = 10**5
+WORKERS = 32
+SHARE = 0.1  # of the rows that key grouping works on
+SCHEMA = "n long"
+
+
+def run(session: Session, *, quick: bool = False, say: Say = silent) -> list[Row]:
+    """Measure all parts; ``quick`` takes a tenth of the rows and fewer rounds."""
+    rounds, part = (1, 10) if quick else (5, 1)
+    many = session(f"local[{WORKERS}]")
+    rows = [row for z in (1.4, 2.0) for row in sleep_bound(many, z, 500_000 // part, rounds, say)]
+    few = session("local[2]")
+    rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, say)
+    rows += slices(few, 200_000 // part, rounds, say)
+    rows += stream(few, 20_000 // part, 4 if quick else 12, say)
+    return rows
+
+
+class Count(Aggregator):
+    """Count rows; what a row costs is up to those below."""
+
+    buffer = SCHEMA
+    merges: ClassVar[Any] = {"n": "sum"}
+
+    def zero(self) -> Any:
+        """Return no rows."""
+        return (0,)
+
+    def reduce(self, state: Any, rows: Any) -> Any:
+        """Work, and count the rows."""
+        self.work(len(rows))
+        return (state[0] + len(rows),)
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """Return the rows of both."""
+        return (a[0] + b[0],)
+
+    def finish(self, state: Any) -> Any:
+        """Return the count."""
+        return state
+
+    def work(self, rows: int) -> None:
+        """Do nothing."""
+
+
+class Sleep(Count):
+    """Sleep once for all rows of a slice."""
+
+    def work(self, rows: int) -> None:
+        """Sleep."""
+        time.sleep(rows * SLEEP)
+
+
+class Spin(Count):
+    """Keep a core busy for all rows of a slice."""
+
+    def work(self, rows: int) -> None:
+        """Spin until this thread has used its time."""
+        end = time.thread_time() + rows * SPIN
+        while time.thread_time() < end:
+            pass
+
+
+class InPython(Count):
+    """Count rows, merged in Python."""
+
+    merges: ClassVar[Any] = None
+
+
+def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say = silent) -> list[Row]:
+    """Return throughput and memory of `aggregate`, shuffle grouping, salting and key grouping."""
+    from pyspark.sql import functions as F
+
+    from evenflow.spark import aggregate
+
+    with zipf(spark, z, rows) as df:
+        keys = df.select("k").distinct().count()
+        shuffled = df.repartition(WORKERS)
+        salted = df.withColumn("salt", (F.rand(1) * WORKERS).cast("int")).repartition(WORKERS, "k", "salt")
+        tasks = {
+            "aggregate": lambda: drain(aggregate(df, "k", Sleep(), SCHEMA, workers=WORKERS)),
+            "shuffle grouping": lambda: drain(by_hand(shuffled, Sleep())),
+            "random salting": lambda: drain(by_hand(salted.drop("salt"), Sleep())),
+        }
+        pairs = {
+            "aggregate": placed_pairs(df),
+            "shuffle grouping": moved_pairs(shuffled),
+            "random salting": moved_pairs(salted),
+        }
+        seconds = in_turn(tasks, rounds, say, f"sleep, z = {z}")
+        found = [
+            {
+                "part": "sleep",
+                "z": z,
+                "what": name,
+                "rows": rows,
+                "seconds": statistics.median(seconds[name]),
+                "rows_per_second": rows / statistics.median(seconds[name]),
+                "of_shuffle": ratio(seconds["shuffle grouping"], seconds[name]),
+                "memory": pairs[name] / keys,
+            }
+            for name in tasks
+        ]
+        few = df.limit(int(rows * SHARE)).cache()
+        drain(few)
+        [key_seconds] = in_turn({"k": lambda: drain(key_grouping(few))}, 1, say, f"key, z = {z}").values()
+        speed = rows * SHARE / key_seconds[0]
+        found.append(
+            {
+                "part": "sleep",
+                "z": z,
+                "what": "groupBy.applyInPandas",
+                "rows": int(rows * SHARE),
+                "seconds": key_seconds[0],
+                "rows_per_second": speed,
+                "of_shuffle": speed / found[1]["rows_per_second"],
+                "memory": 1.0,
+            }
+        )
+        few.unpersist()
+    for row in found:
+        row["of_key_grouping"] = row["rows_per_second"] / speed
+    return found
+
+
+def cpu_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say = silent) -> list[Row]:
+    """Return how near to the ideal two workers come: half the time that one worker takes for all."""
+    from evenflow.spark import aggregate
+
+    with zipf(spark, z, rows, files=2) as df:
+        tasks = {
+            "one worker": lambda: drain(aggregate(df, "k", Spin(), SCHEMA, workers=1)),
+            "aggregate": lambda: drain(aggregate(df, "k", Spin(), SCHEMA, workers=2)),
+            "key grouping": lambda: drain(aggregate(df, "k", Spin(), SCHEMA, workers=2, scheme="key")),
+        }
+        seconds = in_turn(tasks, rounds, say, "cpu")
+        return [
+            {
+                "part": "cpu",
+                "z": z,
+                "what": name,
+                "rows": rows,
+                "seconds": statistics.median(seconds[name]),
+                "of_ideal": ratio([one / 2 for one in seconds["one worker"]], seconds[name]),
+                "of_bare_work": rows * SPIN / 2 / statistics.median(seconds[name]),
+            }
+            for name in tasks
+        ]
+
+
+def slices(spark: SparkSession, rows: int, rounds: int, say: Say = silent) -> list[Row]:
+    """Return the time of `apply` and `aggregate` beside applyInArrow, with four rows per key."""
+    from pyspark.sql import functions as F
+
+    from evenflow.spark import aggregate, apply
+
+    df = spark.range(rows).select(
+        (F.col("id") % (rows // 4)).cast("string").alias("k"), F.col("id").alias("v")
+    )
+    df = df.repartition(4).cache()
+    drain(df)
+    schema = "k string, v long"
+    tasks = {
+        "applyInArrow": lambda: drain(df.groupBy("k").applyInArrow(first_row, schema)),
+        "apply": lambda: drain(apply(df, "k", first_row, schema, workers=4)),
+        "aggregate": lambda: drain(aggregate(df, "k", Count(), SCHEMA, workers=4)),
+    }
+    seconds = in_turn(tasks, rounds, say, "slices")
+    df.unpersist()
+    return [
+        {
+            "part": "slices",
+            "what": name,
+            "rows": rows,
+            "seconds": statistics.median(seconds[name]),
+            "microseconds_per_key": statistics.median(seconds[name]) * 4e6 / rows,
+            "times_as_fast": ratio(seconds["applyInArrow"], seconds[name]),
+        }
+        for name in tasks
+    ]
+
+
+def stream(spark: SparkSession, rows: int, batches: int, say: Say = silent) -> list[Row]:
+    """Return milliseconds per micro-batch of `aggregate` beside a plain stateful groupBy, in update mode."""
+    from pyspark.sql import functions as F
+
+    from evenflow.spark import aggregate
+    from evenflow.spark.merging import PROVIDER, ROCKS_DB
+
+    spark.conf.set(PROVIDER, ROCKS_DB)
+    with zipf(spark, 1.4, rows * batches, files=batches) as df:
+        [folder] = {str(Path(path).parent) for path in df.inputFiles()}
+        source = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(folder)
+        frames = {
+            "groupBy": source.groupBy("k").agg(F.count("*").alias("n")),
+            "merged by Spark": aggregate(source, "k", Count(), SCHEMA, workers=4),
+            "merged in Python": aggregate(source, "k", InPython(), SCHEMA, workers=4),
+        }
+        found: list[Row] = []
+        for place, (name, frame) in enumerate(frames.items()):
+            say(place, len(frames), f"stream, {name}")
+            milliseconds, touched = per_batch(frame)
+            found.append(
+                {"part": "stream", "what": name, "rows": rows, "ms": milliseconds, "touched": touched}
+            )
+    plain = found[0]["ms"]
+    for row in found:
+        row["ratio"] = row["ms"] / plain
+        row["overhead_ms"] = row["ms"] - plain
+        row["overhead_ms_per_touched_key"] = row["overhead_ms"] / max(1.0, row["touched"])
+    return found
+
+
+def per_batch(frame: DataFrame) -> tuple[float, float]:
+    """Run a query over all its files; return the median milliseconds and touched keys of a batch."""
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as checkpoint:
+        query = (
+            frame.writeStream.format("noop")
+            .outputMode("update")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        progress = [batch for batch in query.recentProgress if batch["numInputRows"]][2:]  # two to warm up
+    times = [batch["durationMs"]["triggerExecution"] for batch in progress]
+    touched = [batch["stateOperators"][0]["numRowsUpdated"] for batch in progress]
+    return statistics.median(times), statistics.median(touched)
+
+
+def by_hand(moved: DataFrame, using: Aggregator) -> DataFrame:
+    """Return the aggregate of rows that are on their workers already, with the work and the merge of ours."""
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    from evenflow.spark.folding import Reduce
+    from evenflow.spark.records import Records
+    from evenflow.spark.slices import Layout
+
+    buffer = Records("Count", pa.schema([("n", pa.int64())]), "buffer")
+    reduce = Reduce(using, Layout((0,), ("k",), (0, 1), ("k", "v")), buffer, None, ("k", "n"))
+    states = moved.sortWithinPartitions("k").mapInArrow(reduce, "k string, n long")
+    return states.groupBy("k").agg(F.sum("n").alias("n"))
+
+
+def key_grouping(df: DataFrame) -> DataFrame:
+    """Return what everyone writes first."""
+    return df.groupBy("k").applyInPandas(sleep_for_group, "k string, n long")
+
+
+def sleep_for_group(group: Any) -> Any:
+    """Sleep for every row of a group."""
+    time.sleep(len(group) * SLEEP)
+    return group.head(1)[["k"]].assign(n=len(group))
+
+
+def first_row(group: Any) -> Any:
+    """Return the first row of a group: as little work as there can be."""
+    return group.slice(0, 1)
+
+
+def placed_pairs(df: DataFrame) -> int:
+    """Return the (key, worker) pairs of our placement."""
+    from evenflow.spark.placement import place
+
+    placed = place(df, "k", workers=WORKERS)
+    return int(placed.frame.select("k", placed.worker).distinct().count())
+
+
+def moved_pairs(df: DataFrame) -> int:
+    """Return the (key, partition) pairs of a frame."""
+    from pyspark.sql import functions as F
+
+    return int(df.select("k", F.spark_partition_id()).distinct().count())
+
+
+def drain(df: DataFrame) -> None:
+    """Compute every row and keep none."""
+    df.write.format("noop").mode("overwrite").save()
+
+
+def in_turn(
+    tasks: Mapping[str, Callable[[], None]], rounds: int, say: Say, what: str
+) -> dict[str, list[float]]:
+    """Run every task once to warm up, then all in turn; return wall seconds of each round."""
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    for turn in range(rounds + 1):
+        for place, (name, task) in enumerate(tasks.items()):
+            say(turn * len(tasks) + place, (rounds + 1) * len(tasks), f"{what}, {name}")
+            start = time.perf_counter()
+            task()
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratio(unit: Sequence[float], own: Sequence[float]) -> float:
+    """Return the median over the rounds of how many times as fast as the unit."""
+    return statistics.median(one / mine for one, mine in zip(unit, own, strict=True))
+
+
+@contextmanager
+def zipf(spark: SparkSession, z: float, rows: int, files: int = WORKERS) -> Iterator[DataFrame]:
+    """A Parquet folder of a Zipf stream: a text as key and a number."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from evenflow.streams import Zipf
+
+    ids = Zipf(z=z, keys=KEYS, messages=rows, seed=1).generate(0, rows).ids
+    table = pa.table({"k": pa.array(ids).cast(pa.string()), "v": pa.array(range(rows), pa.int64())})
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+        for file in range(files):
+            start = rows * file // files
+            pq.write_table(
+                table.slice(start, rows * (file + 1) // files - start), Path(folder) / f"{file:04}.parquet"
+            )
+        yield spark.read.parquet(folder)
+
+
+COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "sleep": (
+        "200 microseconds of sleep per row, 32 workers",
+        ("z", "what", "rows", "seconds", "rows_per_second", "of_shuffle", "of_key_grouping", "memory"),
+    ),
+    "cpu": (
+        "20 microseconds of CPU per row, 2 workers on 2 cores",
+        ("z", "what", "rows", "seconds", "of_ideal", "of_bare_work"),
+    ),
+    "slices": (
+        "Four rows per key, next to no work",
+        ("what", "rows", "seconds", "microseconds_per_key", "times_as_fast"),
+    ),
+    "stream": (
+        "A micro-batch in update mode",
+        ("what", "rows", "touched", "ms", "ratio", "overhead_ms", "overhead_ms_per_touched_key"),
+    ),
+}
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return one table for each part."""
+    return [
+        Table(
+            title,
+            tuple(name.replace("_", " ") for name in names),
+            [tuple(row[name] for name in names) for row in rows if row["part"] == part],
+        )
+        for part, (title, names) in COLUMNS.items()
+        if any(row["part"] == part for row in rows)
+    ]
