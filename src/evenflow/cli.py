@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from evenflow.commands import advise, bench, reproduce, schemes, simulate
+from evenflow.commands import advise, bench, reproduce, run, schemes, simulate
 from evenflow.commands.terminal import say
 from evenflow.errors import EvenflowError
 
@@ -65,4 +65,5 @@ main.command("schemes")(schemes.schemes)
 main.command("simulate")(simulate.simulate)
 main.command("advise")(advise.advise)
 main.command("reproduce")(reproduce.reproduce)
+main.command("run")(run.run)
 main.add_typer(bench.bench, name="bench")

@@ -1,0 +1,1 @@
+"""The papers' applications, as Aggregators for `evenflow.spark.aggregate` and `evenflow run`."""

@@ -1,0 +1,211 @@
+"""``evenflow run``: the whole pipeline on Spark: source, balanced workers, aggregate, sink; live loads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenflow.commands.schemes import complete_scheme
+from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, print_json, say, whole
+
+if TYPE_CHECKING:
+    from evenflow.spark.pipeline import Progress
+
+_BAR = 30
+_MOST_WORKERS = 16  # shown
+
+
+def run(
+    source: Annotated[
+        str,
+        typer.Option(help="Files (path or path#column), a generator (zipf:z=1.4,messages=1e6), or 'rate'."),
+    ],
+    key: Annotated[
+        list[str] | None, typer.Option(help="The key's column; repeat it for several. Text: its words.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Number of workers (partitions).")] = 8,
+    scheme: Annotated[
+        str, typer.Option(help="A scheme, parameters after a colon.", autocompletion=complete_scheme)
+    ] = "fill",
+    mode: Annotated[str, typer.Option(help="auto, planned or online.")] = "auto",
+    app: Annotated[
+        str, typer.Option(help="count (rows of every key) or top-k (the most frequent).")
+    ] = "count",
+    top: Annotated[int, typer.Option(help="How many of the most frequent keys to show and to write.")] = 10,
+    master: Annotated[
+        str, typer.Option(help="Spark's address: local[*], spark://host:7077, sc://host for Connect.")
+    ] = "local[*]",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="A folder to go on from after a stop; every executor must be able to write it."),
+    ] = None,
+    sink: Annotated[
+        str | None, typer.Option(help="A folder for the results of every micro-batch; else only the top.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Files: wait for new ones until Ctrl-C.")] = False,
+    batch: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Generators: rows of a micro-batch.")
+    ] = 100_000,
+    rate: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="rate: rows per second.")] = 10_000,
+    as_json: Json = False,
+) -> None:
+    """Run a keyed stream through balanced workers on Spark, with the load of each worker shown live.
+
+    Example: `evenflow run --source zipf:z=1.4,messages=1e6 --app top-k --workers 8`
+
+    Ctrl-C stops it; with `--checkpoint` the same command goes on where it stopped, without losing or
+    repeating a row.
+    """
+    from evenflow.errors import EvenflowError
+    from evenflow.schemes.spelling import parse_scheme
+
+    chosen = parse_scheme(scheme)
+    for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
+        if value < 1:
+            raise EvenflowError(f"{name} is {value}; it is 1 or more.")
+    from evenflow.spark.inputs import open_input
+    from evenflow.spark.pipeline import Job
+    from evenflow.spark.pipeline import run as run_job
+
+    with _session(master, workers) as spark, _shown() as watch:
+        watch.say("Spark is there; starting the query")
+        opened = open_input(spark, source, key or [], rate=rate, rows_per_batch=batch, follow=follow)
+        job = Job(opened, workers, chosen, mode, app, top, checkpoint, sink)
+        with _interrupts_go_to(watch):
+            stopped = False
+            try:
+                run_job(job, watch)
+            except KeyboardInterrupt:
+                stopped = True
+    _report(watch.seen, as_json)
+    if stopped:
+        again = (
+            "the same command goes on from there" if checkpoint else "give --checkpoint to go on next time"
+        )
+        say(f"stopped after {watch.seen.batches if watch.seen else 0} batches; {again}.")
+        raise typer.Exit(130)
+
+
+@contextmanager
+def _session(master: str, workers: int) -> Iterator[Any]:
+    """Make a session for this command alone, quiet, and end it."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("evenflow run").config("spark.sql.shuffle.partitions", workers)
+    if master.startswith("sc://"):
+        spark = builder.remote(master).getOrCreate()
+    else:
+        if master.startswith("local"):
+            for name in ("spark.driver.bindAddress", "spark.driver.host"):
+                builder = builder.config(name, "127.0.0.1")
+        builder = builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+        spark = builder.config("spark.ui.showConsoleProgress", "false").master(master).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+class Watch:
+    """Shows how far a run is: a live table on a terminal, else a line now and again."""
+
+    def __init__(self, live: Any = None):
+        self.live = live
+        self.seen: Progress | None = None
+        self.interrupted = False
+        self._last = 0.0
+        self._batches = -1
+
+    def say(self, what: str) -> None:
+        """Say something before there is progress."""
+        if self.live is not None:
+            self.live.update(what, refresh=True)
+        else:
+            say(f"run: {what}")
+
+    def __call__(self, seen: Progress) -> None:
+        """Show it, if there is something new; this is where a run can be interrupted."""
+        self.seen = seen
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if self.live is not None:
+            self.live.update(table_of(seen).framed(), refresh=True)
+        elif seen.batches > self._batches and time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
+            self._last, self._batches = time.monotonic(), seen.batches
+            say(f"run: {seen.line()}")
+
+
+@contextmanager
+def _interrupts_go_to(watch: Watch) -> Iterator[None]:
+    """Let Ctrl-C wait until the run looks: in the middle of a call to Spark it would break the connection.
+
+    A second Ctrl-C does not wait.
+    """
+
+    def interrupt(number: int, frame: Any) -> None:
+        watch.interrupted = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _shown() -> Iterator[Watch]:
+    if not sys.stderr.isatty():
+        yield Watch()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+        yield Watch(live)
+
+
+def table_of(seen: Progress) -> Any:
+    """Return rows per worker as a table; of many workers the fullest and the emptiest."""
+    from evenflow.report.tables import Table
+
+    order = sorted(range(seen.workers), key=lambda worker: (-seen.rows[worker], worker))
+    if len(order) > _MOST_WORKERS:
+        order = [*order[: _MOST_WORKERS // 2], *order[-_MOST_WORKERS // 2 :]]
+    mean = max(1e-9, seen.total / seen.workers)
+    full = max(1, *seen.rows)
+    rows = [
+        (worker, seen.rows[worker], seen.rows[worker] / mean, "█" * round(_BAR * seen.rows[worker] / full))
+        for worker in order
+    ]
+    return Table("Rows per worker", ("worker", "rows", "of mean", ""), rows, note=seen.line())
+
+
+def _report(seen: Progress | None, as_json: bool) -> None:
+    if seen is None:
+        return
+    if as_json:
+        print_json(
+            {
+                "batches": seen.batches,
+                "rows": seen.total,
+                "rows_per_worker": seen.rows,
+                "max_over_mean": seen.max_over_mean,
+                "top": [
+                    {"key": key[0] if len(key) == 1 else list(key), "rows": rows} for key, rows in seen.top
+                ],
+            }
+        )
+        return
+    from evenflow.report.tables import Table, show
+
+    keys = [(", ".join(map(str, key)), rows) for key, rows in seen.top]
+    show([table_of(seen), Table("Most frequent keys", ("key", "rows"), keys)])

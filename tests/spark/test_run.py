@@ -1,0 +1,128 @@
+"""The pipeline of `evenflow run`: sources, apps, sink, going on from a checkpoint, and a clean stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evenflow as ef
+from evenflow.spark.inputs import open_input
+from evenflow.spark.pipeline import Job, Progress, run
+from evenflow.streams import Zipf
+from evenflow.testing import wait_for
+
+pytestmark = pytest.mark.spark
+
+
+class StopAfter:
+    """Watches a run and stops it when enough batches are done, as Ctrl-C would."""
+
+    def __init__(self, batches: int):
+        self.batches = batches
+
+    def __call__(self, seen: Progress) -> None:
+        if seen.batches >= self.batches:
+            raise KeyboardInterrupt
+
+
+def silent(seen: Progress) -> None:
+    """Watch without a word."""
+
+
+def opened(spark: Any, source: str, *key: str) -> Any:
+    return open_input(spark, source, list(key), rate=100, rows_per_batch=500, follow=False)
+
+
+def test_words_of_a_text_are_counted(spark: Any, tmp_path: Path) -> None:
+    text = "To be, or not to be: that's the question.\n"
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.txt").write_text(text * (number + 1))
+    job = Job(opened(spark, str(tmp_path / "in")), 3, ef.scheme("fill"), sink=str(tmp_path / "out"))
+    seen = run(job, silent)
+    assert seen.batches == 3
+    assert seen.total == 9 * 6
+    assert seen.top[:2] == [(("be",), 12), (("to",), 12)]
+    written = spark.read.parquet(str(tmp_path / "out")).groupBy("word").max("rows").collect()
+    expected = Counter(["to", "be", "or", "not", "to", "be", "that's", "the", "question"])
+    assert {row[0]: row[1] for row in written} == {word: 6 * count for word, count in expected.items()}
+
+
+def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:
+    """Every row of a generator is counted once, over three runs, with online routers."""
+    source = "zipf:z=1.4,keys=50,messages=2000,seed=3"
+    for stop in (1, 2, 99):
+        job = Job(
+            opened(spark, source), 4, ef.scheme("w-choices"), "online", "top-k", 5,
+            str(tmp_path / "checkpoint"), str(tmp_path / "out"),
+        )  # fmt: skip
+        try:
+            seen = run(job, StopAfter(stop))
+        except KeyboardInterrupt:
+            continue
+    ids = Zipf(z=1.4, keys=50, messages=2000, seed=3).generate(0, 2000).ids
+    counts = np.bincount(ids)
+    best = sorted(((-int(count), key + 1) for key, count in enumerate(counts)))[:5]
+    assert [(key[0], rows) for key, rows in seen.top] == [(key, -rows) for rows, key in best]
+    last = max((tmp_path / "out").glob("batch-*.json"), key=lambda path: int(path.stem[6:]))
+    assert json.loads(last.read_text())[0] == {"key": best[0][1], "rows": -best[0][0]}
+
+
+def test_columns_of_files(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text("day,shop,price\nmon,a,1\nmon,b,2\ntue,a,3\n")
+    seen = run(Job(opened(spark, str(path), "day", "shop"), 2, ef.scheme("key")), silent)
+    assert sorted(seen.top) == [(("mon", "a"), 1), (("mon", "b"), 1), (("tue", "a"), 1)]
+    assert opened(spark, f"{path}#shop").key == ["shop"]
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "sentence"),
+    [
+        ("nowhere.csv", (), "there is no file 'nowhere.csv'"),
+        ("zpif:z=2", (), "did you mean 'zipf'"),
+        ("zipf:q=2", (), "zipf has no parameter 'q'"),
+        ("zipf", ("word",), "has no column 'word'"),
+        ("FOLDER/two.csv", (), "has the columns a, b; say which is the key with --key"),
+        ("FOLDER/two.csv#a", ("b",), "the key is given twice"),
+    ],
+)
+def test_bad_sources(spark: Any, tmp_path: Path, source: str, key: tuple[str, ...], sentence: str) -> None:
+    (tmp_path / "two.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ef.EvenflowError, match=sentence.replace("(", r"\(")):
+        opened(spark, source.replace("FOLDER", str(tmp_path)), *key)
+
+
+def test_bad_jobs(spark: Any) -> None:
+    with pytest.raises(ef.EvenflowError, match="choose one of count, top-k"):
+        Job(opened(spark, "zipf"), 2, ef.scheme("key"), app="sum")
+
+
+def test_the_command_stops_cleanly(tmp_path: Path) -> None:
+    """Ctrl-C: the query and Spark end, what was done is shown, the status is 130."""
+    program = "from evenflow.cli import main; main()"
+    command = [sys.executable, "-c", program, "run", "--source", "rate", "--rate", "500"]
+    command += ["--workers", "2", "--master", "local[2]", "--checkpoint", str(tmp_path / "c"), "--json"]
+    with (tmp_path / "log").open("wb") as log, (tmp_path / "out").open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        said = (tmp_path / "log").read_text
+        wait_for(lambda: "rows in all" in said() or process.poll() is not None, "the first batch")
+        process.send_signal(signal.SIGINT)
+        status = process.wait(120)
+    finally:
+        process.kill()
+    assert status == 130, said()[-2000:]
+    assert "the same command goes on from there" in said()
+    assert "Traceback" not in said()
+    result = json.loads((tmp_path / "out").read_text())
+    assert result["rows"] == sum(result["rows_per_worker"]) > 0
+    assert result["top"][0]["key"] == 1
