@@ -59,7 +59,7 @@ def _sigma_sizes(setting: Setting) -> list[Row]:
 
 def _skew_sizes(setting: Setting) -> list[Row]:
     wide = setting.pick([0.2, 0.6, 0.8, 1.0], WIDE_SKEWS)
-    narrow = setting.pick([0.25, 0.4, 0.5], NARROW_SKEWS)
+    narrow = setting.pick([0.25, 0.35, 0.5], NARROW_SKEWS)
     return [
         {"resources": one, "z": z, "seed": seed}
         for one in ("LCL", "LLL", "LQL")
