@@ -1,8 +1,9 @@
-"""What planned ``balance`` costs on Spark beside ``repartition(n, key)``, and how even it is.
+"""What ``balance`` costs on Spark beside ``repartition(n, key)``, and how even it is.
 
-Uniform keys, where nothing is to be gained: the wall time of balancing with a plan at hand, and of the
-planning pass, each relative to a ``repartition`` that runs next to it. Zipf z = 1.4: rows of the fullest
-worker, relative to the mean, and the memory. Rows come from Parquet files and go to Spark's no-op sink.
+Uniform keys, where nothing is to be gained: the wall time of balancing with a plan at hand, of the planning
+pass, and of online routers, each relative to a ``repartition`` that runs next to it. Zipf z = 1.4: rows of
+the fullest worker, relative to the mean, and the memory. Rows come from Parquet files and go to Spark's no-op
+sink.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenflow.bench.measure import Row, Say, silent
+from evenflow.report.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,46 +34,40 @@ def run(
     rows: int = 10**7,
     workers: int = 32,
     rounds: int = 5,
-    mode: str = "planned",
     scheme: str = "fill",
     say: Say = silent,
 ) -> list[Row]:
     """Return one row per measurement: its name, the median ratio, the lowest and the highest, the rows."""
     with _frames(spark, rows) as (uniform, skewed):
-        return [
-            *_costs(uniform, workers, rounds, mode, scheme, say),
-            *_evenness(skewed, workers, mode, scheme),
-        ]
+        return [*_costs(uniform, workers, rounds, scheme, say), *_evenness(skewed, workers, scheme)]
 
 
-def _costs(df: DataFrame, workers: int, rounds: int, mode: str, scheme: str, say: Say) -> Iterator[Row]:
+def _costs(df: DataFrame, workers: int, rounds: int, scheme: str, say: Say) -> Iterator[Row]:
     from evenflow.spark import balance
     from evenflow.spark.placement import Placed
 
     made: list[Placed] = []
-    df.transform(balance("k", workers, scheme, mode, on_placed=made.append))
+    df.transform(balance("k", workers, scheme, "planned", on_placed=made.append))
     plan = made[0].plan
     tasks: dict[str, Callable[[], Any]] = {
         "repartition": lambda: _drain(df.repartition(workers, "k")),
-        "with a plan": lambda: _drain(df.transform(balance("k", workers, scheme, mode, plan=plan))),
+        "planned": lambda: _drain(df.transform(balance("k", workers, scheme, "planned", plan=plan))),
+        "planning pass": lambda: df.transform(balance("k", workers, scheme, "planned")),
+        "online": lambda: _drain(df.transform(balance("k", workers, scheme, "online"))),
     }
-    if mode == "planned":
-        tasks["planning pass"] = lambda: df.transform(balance("k", workers, scheme, mode))
-    else:
-        tasks = {"repartition": tasks["repartition"], mode: tasks.pop("with a plan")}
     for task in tasks.values():  # warm up
         task()
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(rounds):
         for place, (name, task) in enumerate(tasks.items()):
-            say(turn * len(tasks) + place, rounds * len(tasks), name)
+            say(turn * len(tasks) + place, rounds * len(tasks), f"balance, {name}")
             start = time.perf_counter()
             task()
             seconds[name].append(time.perf_counter() - start)
     for name, times in seconds.items():
         ratios = [one / unit for one, unit in zip(times, seconds["repartition"], strict=True)]
         yield {
-            "stream": "uniform",
+            "part": "cost",
             "what": name,
             "ratio": statistics.median(ratios),
             "lowest": min(ratios),
@@ -80,16 +76,17 @@ def _costs(df: DataFrame, workers: int, rounds: int, mode: str, scheme: str, say
         }
 
 
-def _evenness(df: DataFrame, workers: int, mode: str, scheme: str) -> Iterator[Row]:
+def _evenness(df: DataFrame, workers: int, scheme: str) -> Iterator[Row]:
     from evenflow.spark import balance, loads
 
     for name, frame in {
         "repartition": df.repartition(workers, "k"),
-        mode: df.transform(balance("k", workers, scheme, mode)),
+        "planned": df.transform(balance("k", workers, scheme, "planned")),
+        "online": df.transform(balance("k", workers, scheme, "online")),
     }.items():
         found = loads(frame, "k", workers=workers)
         yield {
-            "stream": "zipf 1.4",
+            "part": "evenness",
             "what": name,
             "max_over_mean": found.max_over_mean,
             "memory": found.memory,
@@ -129,22 +126,18 @@ def _write(folder: Path, rows: int, z: float) -> None:
         )
 
 
-def tables(rows: list[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Return the rows as tables: title, names of columns, lines."""
-    costs = [row for row in rows if row["stream"] == "uniform"]
-    even = [row for row in rows if row["stream"] != "uniform"]
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return what balancing costs, and how even it is."""
+    costs, even = ([row for row in rows if row["part"] == part] for part in ("cost", "evenness"))
     return [
-        (
-            "uniform keys: wall time relative to repartition(n, key)",
-            ["what", "median", "lowest", "highest", "seconds"],
-            [
-                [row["what"], *(f"{row[part]:.2f}" for part in ("ratio", "lowest", "highest", "seconds"))]
-                for row in costs
-            ],
+        Table(
+            "Uniform keys: wall time relative to repartition(n, key)",
+            ("what", "median", "lowest", "highest", "seconds"),
+            [tuple(row[part] for part in ("what", "ratio", "lowest", "highest", "seconds")) for row in costs],
         ),
-        (
+        Table(
             "Zipf z = 1.4: rows of the fullest worker relative to the mean, and pairs per key",
-            ["what", "max / mean", "memory"],
-            [[row["what"], f"{row['max_over_mean']:.3f}", f"{row['memory']:.3f}"] for row in even],
+            ("what", "max / mean", "memory"),
+            [(row["what"], row["max_over_mean"], row["memory"]) for row in even],
         ),
     ]

@@ -101,6 +101,15 @@ def fill(
     _show("fill", rows, as_json)
 
 
+@bench.command()
+def spark(as_json: Json = False, quick: Quick = False) -> None:
+    """On Spark: balance beside repartition, aggregate and apply beside what one writes by hand.
+
+    Example: `evenflow bench spark --quick`
+    """
+    _run("spark", as_json, quick=quick)
+
+
 @bench.command("all")
 def everything(as_json: Json = False, quick: Quick = False) -> None:
     """All of these, each shown when it is done; JSON is one object with a list for each.
