@@ -14,7 +14,7 @@ window) it looks, taking the untracked keys to be even. If a resource is out of 
 and adopts it when Eq. 13 gains, b' (1 + m) < b, or b / b' - 1 > m, the left side summed over all looks since
 the map was adopted: imbalance is paid at every look, migration once. (Without the sum, ten workers, 10^6 keys
 and Zipf 1 hardly ever saw a map adopted. In five runs a first map of scan or redist lowered b by 9 to 20
-percent and moved 0.3 to 0.5 of a worker's state, one of readj lowered it by 12 to 28 percent and moved 0.9 to
+percent and moved 0.3 to 0.5 of a worker's state, one of readj lowered it by 12 to 28 percent and moved 1.0 to
 2.1.)
 
 Every message is counted while it is routed; ``counting=False`` only looks up. With several sources each would
