@@ -89,14 +89,13 @@ class Work:
         if has_one_home(self.placed):
             return self.named(numbered(rows).mapInArrow(self.step(Reduce, layout, self.results), self.result))
         states = numbered(rows).mapInArrow(self.step(Reduce, layout, None), self.states)
-        if self.using.merges is not None:
-            return self.finished(self.merged_by_spark(states))
         by_key = [F.col(name) for name in self.inner_keys]
-        return self.named(
-            states.repartition(*by_key)
-            .sortWithinPartitions(*by_key)
-            .mapInArrow(self.step(Merge, self.inner_layout, self.results), self.result)
-        )
+        # a number of partitions, or adaptive execution would see few bytes and let one task finish all keys
+        together = states.repartition(self.placed.workers, *by_key)
+        if self.using.merges is not None:
+            return self.finished(self.merged_by_spark(together))
+        merge = self.step(Merge, self.inner_layout, self.results)
+        return self.named(together.sortWithinPartitions(*by_key).mapInArrow(merge, self.result))
 
     def on_stream(self, output_mode: str | None) -> DataFrame:
         """Reduce every batch, merge with what the state store holds, finish."""
