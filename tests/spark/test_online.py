@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 import evenflow as ef
@@ -17,6 +19,8 @@ from evenflow.spark import balance
 from evenflow.spark.online import CHECKSUM, online_worker, require_online
 from evenflow.spark.source import Online
 from evenflow.streams import Zipf
+from spark.explained import exchanges
+from spark.tables import rows_of, tables
 
 pytestmark = pytest.mark.spark
 
@@ -63,10 +67,28 @@ def test_balanced(rows: Any, scan: bool) -> None:
     given = rows if scan else rows.repartition(3)
     balanced = given.transform(balance("key", 32, mode="online"))
     assert balanced.columns == ["key", "number"]
+    assert exchanges(balanced) == (1 if scan else 2, 0)
     counts = partitions(balanced)
     assert sum(counts) == ROWS
     assert max(counts) <= 1.03 * ROWS / 32
     assert balanced.groupBy("key").count().exceptAll(rows.groupBy("key").count()).isEmpty()
+
+
+@settings(max_examples=8)
+@given(
+    given_table=tables(),
+    scheme=st.sampled_from(sorted(ef.schemes())),
+    workers=st.sampled_from([1, 3, 16]),
+    shuffled=st.booleans(),
+)
+def test_the_same_rows_whatever_the_data(
+    spark: Any, given_table: tuple[str, pa.Table], scheme: str, workers: int, shuffled: bool
+) -> None:
+    df = spark.createDataFrame(given_table[1])
+    df = df.repartition(2, "user") if shuffled else df
+    balanced = df.transform(balance(["k", "word"], workers, scheme, "online"))
+    assert balanced.schema == df.schema
+    assert rows_of(balanced.collect()) == rows_of(df.collect())
 
 
 def test_a_filter_behind_it_sees_each_decision_once(rows: Any) -> None:

@@ -1,0 +1,37 @@
+"""`evenflow bench spark`: it measures in turn, and says which targets were missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evenflow.bench import spark_balance
+from evenflow.bench.spark import TARGETS, tables, targets
+
+
+def test_targets_are_judged() -> None:
+    rows = [
+        {"part": "cost", "what": "online", "ratio": 2.6},
+        {"part": "evenness", "what": "online", "max_over_mean": 1.01},
+        {"part": "sleep", "what": "aggregate", "z": 2.0, "of_shuffle": 0.95, "of_key_grouping": 12.0},
+    ]
+    lines = {line[0]: line[1:] for line in targets(rows).rows}
+    assert lines["cost: online, ratio"] == (2.6, "at most 2.5", "missed")
+    assert lines["evenness: online, max over mean"] == (1.01, "at most 1.03", "ok")
+    assert lines["sleep: aggregate, of key grouping, z = 2.0"][2] == "ok"
+    assert len(lines) == 4
+
+
+@pytest.mark.spark
+def test_balance_is_measured(spark: Any) -> None:
+    rows = spark_balance.run(spark, rows=4000, workers=4, rounds=1)
+    assert [row["what"] for row in rows if row["part"] == "cost"] == [
+        "repartition",
+        "planned",
+        "planning pass",
+        "online",
+    ]
+    assert all(row["rows"] == 4000 for row in rows if row["part"] == "evenness")
+    known = [target for target in TARGETS if target.part in ("cost", "evenness")]
+    assert len(tables(rows)[-1].rows) == len(known)
