@@ -44,7 +44,7 @@ _UNIFORM = (
 )
 _BREAK = (
     "Algorithm 4's break is read as its comment has it, 'next option'. Where it leaves the loop over keys, "
-    "readj stops early and does come out above redist: 1.07 and 1.03 at sigma = 0.008, 1.96 and 1.95 at N >= 24"
+    "readj stops early, above redist: 1.07 and 1.03 at sigma = 0.008, 1.96 and 1.95 at N >= 24"
 )
 
 
