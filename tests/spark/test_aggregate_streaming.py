@@ -8,22 +8,28 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark import cloudpickle
 
 from evenflow import EvenflowError
-from evenflow.spark import aggregate
+from evenflow.spark import Aggregator, aggregate
 from evenflow.spark.merging import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import ROWS, read_batches, run_to_end, write_batches
-from spark.tables import rows_of
+from spark.tables import rows_of, tables
 
 pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 START = datetime(2024, 3, 10, 6, tzinfo=UTC)
 BATCHES = 4
@@ -142,6 +148,65 @@ def test_a_time_as_key_is_done_when_the_watermark_has_passed_it(
     found = aggregate(stream, "ts", Profile(), SCHEMA, workers=2, scheme="key").select("ts", "n")
     wanted = run_to_end(shown.filter(F.col("n") > 0), "append", "one", tmp_path / "one")
     assert rows_of(run_to_end(found, "append", "other", tmp_path / "other")) == rows_of(wanted)
+
+
+class Latest(Aggregator):
+    """Keeps the values of one row, of many types."""
+
+    buffer = (
+        "n long, d decimal(9,2), b binary, s struct<a: int, t: timestamp, m: map<string, date>>, "
+        "l array<date>, f float, i interval day to second, z timestamp_ntz, o boolean"
+    )
+
+    def zero(self) -> Any:
+        return (0, *[None] * 8)
+
+    def reduce(self, state: Any, rows: Any) -> Any:
+        day = date(2024, 3, 31)
+        return (
+            state[0] + rows.num_rows, Decimal("1.25"), b"\0\xff", {"a": 1, "t": START, "m": {"k": day}},
+            [day, None], 0.5, timedelta(days=1, microseconds=1), datetime(2024, 3, 31, 2, 30), True,
+        )  # fmt: skip
+
+    def merge(self, a: Any, b: Any) -> Any:
+        assert a[1:] == b[1:], (a, b)
+        return (a[0] + b[0], *a[1:])
+
+    def finish(self, state: Any) -> Any:
+        return state
+
+
+def test_a_state_of_any_type_comes_back_as_it_was(rocks: Any, folder: Path, tmp_path: Path) -> None:
+    stream = read_batches(rocks, folder, ROWS).selectExpr("1 as k")
+    frame = aggregate(stream, "k", Latest(), str(Latest.buffer), workers=2, scheme="key")
+    rows = run_to_end(frame, "update", "types", tmp_path / "checkpoint")
+    assert len(rows) == BATCHES
+    [whole] = aggregate(
+        rocks.read.schema(ROWS).parquet(str(folder)).selectExpr("1 as k"),
+        "k",
+        Latest(),
+        str(Latest.buffer),
+        workers=2,
+    ).collect()
+    assert max(rows, key=lambda row: row["n"]) == whole
+
+
+@settings(max_examples=3)
+@given(tables(60), st.integers(0, 60), st.sampled_from(["fill", "key", "partial-key"]))
+def test_last_updates_equal_the_batch_result(
+    rocks: Any, made: tuple[str, pa.Table], cut: int, scheme: str
+) -> None:
+    table = made[1]
+    with tempfile.TemporaryDirectory() as scratch:
+        write_batches(Path(scratch) / "in", [table.slice(0, cut), table.slice(cut)])
+        schema = rocks.createDataFrame(table).schema
+        stream = rocks.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{scratch}/in")
+        frame = aggregate(
+            stream, "k", Declared(), SCHEMA, workers=3, scheme=scheme, control=f"{scratch}/control"
+        )
+        updates = run_to_end(frame, "update", "updates", Path(scratch) / "checkpoint")
+    last = {str(row["k"]): row for row in updates}
+    assert rows_of(list(last.values())) == rows_of(plain(rocks.createDataFrame(table).groupBy("k")).collect())
 
 
 def test_an_exception_fails_the_query_with_the_key_and_the_class(
