@@ -49,7 +49,7 @@ def balance(
         _refuse_windows(placed)
         if on_placed is not None:
             on_placed(placed)
-        return placed.moved().drop(*placed.helpers())
+        return placed.rows()
 
     return transformed
 

@@ -23,6 +23,7 @@ from evenflow.plan import Plan, bucket_of
 from evenflow.spark.columns import helper
 
 _UPPER = 20  # bits that only the first table looks at
+_MOST_CELLS = 21  # bits for the number of a key's homes
 _CROWD = 32  # keys with the same lower bits; hashes have a handful at most
 
 
@@ -116,37 +117,49 @@ def route(plan: Plan, hashes: UInt64Array, draws: Float64Array) -> Int32Array:
 def with_worker(df: DataFrame, plan: Plan, hashed: Column, draw: Column | None, worker: str) -> DataFrame:
     """Return ``df`` with every row's worker, an INT that is never null, from a hash and a draw in [0, 1).
 
-    Hash and draw are columns first: Spark would draw again wherever the expression stands a second time.
+    Every step is a column first: Spark would draw again, and look up again, wherever an expression stands a
+    second time.
     """
     if not plan.keys.size:
         return df.select("*", bucket_home(plan, hashed).alias(worker))
-    hash_name, draw_name = helper(df, "hash"), helper(df, "draw")
-    drawn = [] if draw is None or plan.splits == 0 else [draw.alias(draw_name)]
-    with_both = df.select("*", hashed.alias(hash_name), *drawn)
-    chosen = worker_column(plan, F.col(hash_name), F.col(draw_name) if drawn else None)
-    return with_both.select("*", chosen.alias(worker)).drop(hash_name, draw_name)
-
-
-def worker_column(plan: Plan, hashed: Column, draw: Column | None) -> Column:
-    """Return the worker of a row; ``hashed`` and ``draw`` are columns of the frame."""
+    names = [
+        helper([*df.columns, worker], step) for step in ("hash", "draw", "slot", "found", "wide", "cell")
+    ]
+    hash_, draw_, slot, found, wide, cell = (F.col(name) for name in names)
     slots, cells = perfect_slots(plan.keys), alias_cells(plan)
     size = slots.key.size
-    shift = F.get(_table(slots.shift, "int"), hashed.bitwiseAND(F.lit(size - 1)).cast("int"))
-    slot = (F.shiftrightunsigned(hashed, _UPPER) + shift).bitwiseAND(F.lit(size - 1)).cast("int")
-    held = np.append(plan.keys.view(np.int64), 0)[slots.key]  # a free slot is told by its start below
-    starts = np.append(cells.starts[:-1], -1)[slots.key]
-    start = F.get(_table(starts, "int"), slot)
-    is_hot = (F.get(_table(held, "bigint"), slot) == hashed) & (start >= 0)
-    cell = start
-    home = F.get(_table(cells.below, "int"), cell)
-    if draw is not None:
-        wide = draw * F.get(_table(np.append(np.diff(cells.starts), 0)[slots.key], "int"), slot)
-        cell = (start + F.floor(wide)).cast("int")
-        home = F.when(
-            wide - F.floor(wide) < F.get(_table(cells.cut, "double"), cell),
-            F.get(_table(cells.below, "int"), cell),
-        ).otherwise(F.get(_table(cells.above, "int"), cell))
-    return F.when(is_hot, home).otherwise(bucket_home(plan, hashed))
+    shift = F.get(_table(slots.shift, "int"), hash_.bitwiseAND(F.lit(size - 1)).cast("int"))
+    place = (F.shiftrightunsigned(hash_, _UPPER) + shift).bitwiseAND(F.lit(size - 1)).cast("int")
+    held = np.append(plan.keys.view(np.int64), 0)[slots.key]
+    # first cell and number of cells in one number; -1 in free slots
+    where = np.append((cells.starts[:-1] << _MOST_CELLS) + np.diff(cells.starts), -1)[slots.key]
+    steps = [
+        [hashed.alias(names[0]), (F.lit(0.0) if draw is None else draw).alias(names[1])],
+        [place.alias(names[2])],
+        [
+            F.when(F.get(_table(held, "bigint"), slot) == hash_, F.get(_table(where, "bigint"), slot))
+            .otherwise(F.lit(-1))
+            .alias(names[3])
+        ],
+        [(draw_ * found.bitwiseAND(F.lit((1 << _MOST_CELLS) - 1))).alias(names[4])],
+        [wide.cast("int").alias(names[5])],
+        [
+            F.when(found >= 0, _home(cells, F.shiftright(found, _MOST_CELLS).cast("int") + cell, wide - cell))
+            .otherwise(bucket_home(plan, hash_))
+            .alias(worker)
+        ],
+    ]
+    for step in steps:
+        df = df.select("*", *step)
+    return df.drop(*names)
+
+
+def _home(cells: Cells, cell: Column, rest: Column) -> Column:
+    below = F.get(_table(cells.below, "int"), cell)
+    if (cells.below == cells.above).all():
+        return below
+    cut, above = F.get(_table(cells.cut, "double"), cell), F.get(_table(cells.above, "int"), cell)
+    return F.when(rest < cut, below).otherwise(above)
 
 
 def bucket_home(plan: Plan, hashed: Column) -> Column:

@@ -21,7 +21,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.columns import Key, KeyColumn, content_hash, helper, key_hash, quoted, with_keys
 from evenflow.spark.control import own_folder
-from evenflow.spark.lookup import with_worker
+from evenflow.spark.lookup import bucket_home, with_worker
 from evenflow.spark.order import has_fixed_order, sorted_by_content
 from evenflow.spark.planned import count_keys, draw_by_content, draw_by_position
 
@@ -46,6 +46,16 @@ class Placed:
     plan: Plan | None = None
     reasons: list[str] = field(default_factory=list)
     control: str | None = None
+    direct: tuple[DataFrame, Column] | None = (
+        None  # the user's frame and its worker, where no helper is needed
+    )
+
+    def rows(self) -> DataFrame:
+        """Return the user's columns, with every row on the partition of its worker."""
+        if self.direct is not None:  # without a column for the worker, rows are smaller while they move
+            df, worker = self.direct
+            return df.repartitionById(self.workers, worker)
+        return self.moved().drop(*self.helpers())
 
     def moved(self) -> DataFrame:
         """Return the frame with every row on the partition of its worker, helper columns included."""
@@ -144,7 +154,10 @@ def _place_planned(
         frame = with_worker(keyed, plan, hashed, draw, worker)
     for reason in reasons:
         log.info(reason)
-    return Placed(frame, worker, workers, keys, df.columns, "planned", scheme, plan, reasons, control)
+    direct = None
+    if not (df.isStreaming or plan.keys.size or any(column.is_helper for column in keys)):
+        direct = (df, bucket_home(plan, hashed))
+    return Placed(frame, worker, workers, keys, df.columns, "planned", scheme, plan, reasons, control, direct)
 
 
 def _check_plan(plan: Plan, workers: int, split: bool) -> None:

@@ -255,8 +255,9 @@ def with_refreshed_worker(
     spark = df.sparkSession
     name = watch(spark, refresher.control, refresher.operator, refresher)
     parts = ("below", "cut", "above", "serial")
-    names = {part: helper([*df.columns, worker], part) for part in ("hash", "draw", "key", *parts)}
-    hash_, draw_, key, below, cut, above, serial = (F.col(name) for name in names.values())
+    steps = ("hash", "draw", "key", *parts, "wide", "cell")
+    names = {step: helper([*df.columns, worker], step) for step in steps}
+    hash_, draw_, key, below, cut, above, serial, wide, cell = (F.col(name) for name in names.values())
     table = (
         spark.read.format(FORMAT)
         .option("control", str(refresher.control.folder))
@@ -266,12 +267,15 @@ def with_refreshed_worker(
         .select(F.col("hash").alias(names["key"]), *(F.col(part).alias(names[part]) for part in parts))
     )
     drawn = (F.lit(0.0) if draw is None else draw).alias(names["draw"])
-    rows = df.select("*", hashed.alias(names["hash"]), drawn).join(F.broadcast(table), hash_ == key, "left")
-    wide = draw_ * F.size(below)
-    cell = F.floor(wide).cast("int")
-    home = F.when(wide - F.floor(wide) < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
+    home = F.when(wide - cell < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
     tail = bucket_home(refresher.plan, hash_)
-    chosen = F.when(key.isNotNull(), home).otherwise(tail)
-    placed = rows.select("*", chosen.alias(worker))
+    placed = (
+        df.select("*", hashed.alias(names["hash"]), drawn)
+        .join(F.broadcast(table), hash_ == key, "left")
+        .select("*", (draw_ * F.size(below)).alias(names["wide"]))
+        .select("*", wide.cast("int").alias(names["cell"]))
+        .select("*", F.when(key.isNotNull(), home).otherwise(tail).alias(worker))
+        .drop(*(names[step] for step in steps if step not in ("hash", "serial")))
+    )
     seen = observe(placed, name, hash_, F.col(worker), refresher.workers, tail, serial)
-    return seen.drop(*names.values())
+    return seen.drop(names["hash"], names["serial"])
