@@ -28,6 +28,8 @@ def main(folder: Path) -> dict[str, Any]:
         sorted(map(str, out.collect())) == sorted(map(str, df.collect())) and out.schema == df.schema
     )
     found["batch"] = loads(out, "k", workers=4).max_over_mean
+    online = df.repartition(3).transform(balance("k", 4, "d-choices", "online"))
+    found["online"] = loads(online, "k", workers=4).max_over_mean
 
     write_batches(folder / "source", [rows] * 4)
     control = Control(folder / "control")

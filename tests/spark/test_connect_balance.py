@@ -35,6 +35,7 @@ def test_balance_and_loads_on_connect(tmp_path: Path) -> None:
     found = json.loads(done.stdout.strip().splitlines()[-1])
     assert found["same"]
     assert found["batch"] < 1.2
+    assert found["online"] < 1.2
     assert found["stream"] < 1.35  # 250 rows each
     assert found["rows"] == 4000
     assert found["fallbacks"] == 0

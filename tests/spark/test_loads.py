@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import evenflow as ef
-from evenflow.spark import balance, loads
+from evenflow.spark import apply, balance, loads
+from evenflow.spark.busy import Timed, take_time
 from evenflow.spark.control import Control
 from evenflow.spark.loads import HotKey, Loads
 
@@ -35,6 +37,53 @@ def test_loads_of_a_frame_are_exact(spark: Any, tmp_path: Path) -> None:
     assert [row["rows"] for row in table] == found.rows
     assert loads(tmp_path).rows == found.rows  # from the log
     assert loads(tmp_path).hot == found.hot
+
+
+@pytest.mark.spark
+def test_operators_tell_how_long_their_workers_worked(spark: Any, tmp_path: Path) -> None:
+    df = spark.range(400).selectExpr("id % 40 as k", "id")
+    done = apply(df, "k", lambda group: group.slice(0, 1), "k long, id long", 4, control=str(tmp_path))
+    assert done.count() == 40
+    found = loads(tmp_path)
+    assert sum(found.rows) == 400
+    assert found.busy is not None
+    assert len(found.busy) == found.workers == 4
+    assert all(seconds > 0 for seconds in found.busy)
+    assert "busy s" in str(found)
+    assert "memory" not in found.summary()
+
+
+def test_waiting_is_not_working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def spend(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def slow_rows() -> Any:
+        for _ in range(3):
+            spend(5)
+            yield pa.record_batch({"x": [1, 2]})
+
+    def work(batches: Any) -> Any:
+        for batch in batches:
+            spend(1)
+            yield batch
+
+    monkeypatch.setattr("evenflow.spark.busy.time.perf_counter", lambda: now)
+    for _ in Timed(work, str(tmp_path))(slow_rows()):
+        spend(7)  # whoever takes the results
+    (note,) = Control(tmp_path).notes("busy")
+    assert (note["rows"], note["seconds"]) == (6, 3)
+    assert take_time(work, None) is work
+
+
+def test_the_last_word_of_the_last_run_counts(tmp_path: Path) -> None:
+    for run, seconds in (("a", 9.0), ("b", 1.0), ("b", 2.0)):
+        Control(tmp_path).note("busy", run=run, batch=None, worker=1, rows=5, seconds=seconds)
+    Control(tmp_path).note("busy", run="b", batch=None, worker=0, rows=3, seconds=4.0)
+    assert loads(tmp_path).busy == [4.0, 2.0]
+    assert loads(tmp_path).rows == [3, 5]
 
 
 def test_a_report_prints_itself() -> None:

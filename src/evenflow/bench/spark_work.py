@@ -46,7 +46,7 @@ def run(session: Session, *, quick: bool = False, say: Say = silent) -> list[Row
     rows = [row for z in (1.4, 2.0) for row in sleep_bound(many, z, 500_000 // part, rounds, say)]
     few = prepared(session("local[2]"), 4)
     rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, say)
-    rows += slices(few, 200_000 // part, rounds, say)
+    rows += slices(few, 400_000 // part, rounds, say)
     rows += stream(few, 20_000 // part, 4 if quick else 12, say)
     return rows
 

@@ -23,6 +23,7 @@ from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.aggregator import Aggregator
 from evenflow.spark.apply import laid_out, numbered
+from evenflow.spark.busy import take_time
 from evenflow.spark.columns import Key, helper, key_hash, quoted
 from evenflow.spark.folding import Finish, Merge, Reduce
 from evenflow.spark.merging import merge_with_state
@@ -87,8 +88,8 @@ class Work:
         frame, layout = laid_out(self.placed)
         rows = frame.sortWithinPartitions(*(F.col(quoted(column.inside)) for column in self.placed.keys))
         if has_one_home(self.placed):
-            return self.named(numbered(rows).mapInArrow(self.step(Reduce, layout, self.results), self.result))
-        states = numbered(rows).mapInArrow(self.step(Reduce, layout, None), self.states)
+            return self.named(numbered(rows).mapInArrow(self.reduce(layout, self.results), self.result))
+        states = numbered(rows).mapInArrow(self.reduce(layout, None), self.states)
         by_key = [F.col(name) for name in self.inner_keys]
         # a number of partitions, or adaptive execution would see few bytes and let one task finish all keys
         together = states.repartition(self.placed.workers, *by_key)
@@ -106,7 +107,7 @@ class Work:
         )
         rows = frame.select("*", key_hash(self.placed.keys).alias(hashed))
         if self.using.merges is not None:
-            states = numbered(rows).mapInArrow(self.step(Reduce, layout, None), self.states)
+            states = numbered(rows).mapInArrow(self.reduce(layout, None), self.states)
             return self.finished(self.merged_by_spark(self.marked(states)))
         return self.named(merge_with_state(numbered(rows), layout, self, output_mode))
 
@@ -134,6 +135,10 @@ class Work:
     def named(self, frame: DataFrame) -> DataFrame:
         """Return results under the names that the user knows."""
         return self.marked(frame).toDF(*(field.name for field in [*self.keys, *self.schema.fields]))
+
+    def reduce(self, layout: Layout, results: Records | None) -> Any:
+        """Return the pass over balanced partitions, which is the one whose time is told."""
+        return take_time(self.step(Reduce, layout, results), self.placed.control)
 
     def step(self, kind: type[Any], layout: Layout, results: Records | None) -> Any:
         """Return a pass over partitions."""

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
+from evenflow.spark.busy import take_time
 from evenflow.spark.columns import Key, quoted
 from evenflow.spark.groups import WholeGroups
 from evenflow.spark.placement import Placed, place
@@ -58,7 +59,7 @@ def apply(
     frame, layout = laid_out(placed)
     by_key = [F.col(quoted(column.inside)) for column in placed.keys]
     work = WholeGroups(layout, using, name, takes_key, rows, arrow)
-    return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(work, declared)
+    return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(take_time(work, control), declared)
 
 
 def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:

@@ -18,6 +18,7 @@ from evenflow.spark.slices import HANDED, Batches, Layout, cut, failure, key_tex
 
 WRITTEN_ROWS = 10_000  # rows that are collected before they go back to Spark
 WRITTEN_BYTES = 16 << 20
+SIZED = 64  # one result of so many is asked for its size
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,15 @@ class WholeGroups:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run over one partition."""
         results: list[pa.Table] = []
-        rows = size = 0
+        rows = each = 0
         for result in self._results(batches):
+            if len(results) % SIZED == 0:  # to ask every one for its size would take most of the time
+                each = result.nbytes
             results.append(result)
             rows += result.num_rows
-            size += result.nbytes
-            if rows >= WRITTEN_ROWS or size >= WRITTEN_BYTES:
+            if rows >= WRITTEN_ROWS or len(results) * each >= WRITTEN_BYTES:
                 yield from _joined(results)
-                results, rows, size = [], 0, 0
+                results, rows = [], 0
         if results:
             yield from _joined(results)
 
@@ -85,7 +87,10 @@ class WholeGroups:
         return self._fitted(result, key_text(self.layout.key_names, keys, row))
 
     def _fits(self, table: pa.Table) -> bool:
-        return table.schema.names == self.schema.names and table.schema.types == self.schema.types
+        found = table.schema
+        return found.equals(self.schema) or (
+            found.names == self.schema.names and found.types == self.schema.types
+        )
 
     def _fitted(self, result: Any, key: str) -> pa.Table:
         """Make the result's columns what the schema declares, or say which does not fit."""

@@ -98,9 +98,12 @@ class Loads:
         """Say it in one line."""
         batch = "" if self.batch is None else f"batch {self.batch}: "
         fallbacks = f", {self.fallbacks} fallbacks" if self.fallbacks else ""
+        places = (
+            f"; {self.keys:,} keys in {self.pairs:,} places (memory {self.memory:.2f})" if self.keys else ""
+        )
         return (
             f"{batch}{sum(self.rows):,} rows on {self.workers} workers, fullest at {self.max_over_mean:.3f} "
-            f"of the mean; {self.keys:,} keys in {self.pairs:,} places (memory {self.memory:.2f}){fallbacks}"
+            f"of the mean{places}{fallbacks}"
         )
 
     def to_json(self) -> str:
@@ -217,7 +220,7 @@ def _of_seen(seen: Observed, control: Control | None) -> Loads:
     """Return a batch as the listener noted it, or, where it has not yet, as Spark shows it."""
     notes = list(control.notes()) if control is not None else []
     noted = [note for note in notes if note["event"] == "batch" and note.get("batch") == seen.batch]
-    return _of_note(noted[-1] if noted else seen.summary(None), _fallbacks(notes))
+    return _of_note(noted[-1] if noted else seen.summary(None), notes)
 
 
 def _of_log(control: Control) -> Loads:
@@ -225,24 +228,38 @@ def _of_log(control: Control) -> Loads:
     notes = list(control.notes())
     wanted = [note for note in notes if note["event"] in ("batch", "run")]
     if not wanted:
+        wanted = [_worked(note) for note in notes if note["event"] == "busy"]
+    if not wanted:
         raise EvenflowError(
             f"there is no batch in the log of {control.folder}; wait for one, or check the path."
         )
-    return _of_note(wanted[-1], _fallbacks(notes))
+    return _of_note(wanted[-1], notes)
 
 
-def _fallbacks(notes: list[dict[str, Any]]) -> int:
-    return sum(note["event"] == "fallback" for note in notes)
+def _worked(note: dict[str, Any]) -> dict[str, Any]:
+    """Return a batch of which only the work is known."""
+    return {"batch": note["batch"], "rows": [], "keys": 0, "pairs": 0}
 
 
-def _of_note(note: dict[str, Any], fallbacks: int) -> Loads:
+def _busy(notes: list[dict[str, Any]], batch: int | None) -> dict[int, dict[str, Any]]:
+    """Return the last word of every worker of a batch, in the last run that told one."""
+    words = [note for note in notes if note["event"] == "busy" and note.get("batch") == batch]
+    return {note["worker"]: note for note in words if note.get("run") == words[-1].get("run")}
+
+
+def _of_note(note: dict[str, Any], notes: list[dict[str, Any]]) -> Loads:
     hot = [HotKey(*one) if isinstance(one, list) else HotKey(**one) for one in note.get("hot", [])]
+    busy = _busy(notes, note.get("batch"))
+    rows = [int(rows) for rows in note["rows"]]
+    if not rows:
+        rows = [busy[worker]["rows"] if worker in busy else 0 for worker in range(max(busy) + 1)]
+    seconds = [float(busy[worker]["seconds"]) if worker in busy else 0.0 for worker in range(len(rows))]
     return Loads(
-        rows=[int(rows) for rows in note["rows"]],
+        rows=rows,
         keys=int(note["keys"]),
         pairs=int(note["pairs"]),
         hot=hot,
-        fallbacks=max(fallbacks, int(note.get("fallbacks", 0))),
-        busy=note.get("busy"),
+        fallbacks=sum(note["event"] == "fallback" for note in notes),
+        busy=seconds if busy else note.get("busy"),
         batch=note.get("batch"),
     )

@@ -24,6 +24,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from evenflow.errors import EvenflowError
 from evenflow.spark.aggregator import Aggregator, State
+from evenflow.spark.busy import take_time
 from evenflow.spark.folding import Finish, Reduce, shape_of
 from evenflow.spark.records import Record, Records, to_array, to_values
 from evenflow.spark.schemas import as_arrow
@@ -52,7 +53,7 @@ def merge_with_state(rows: DataFrame, layout: Layout, work: Work, output_mode: s
         timed = [T.StructField(MARK, work.keys[marked].dataType), T.StructField(EXPIRES, T.LongType())]
     parts = T.StructType([*texts, *timed, *states.fields])
     reduce = ReduceToText(work.using, layout, work.buffers, None, tuple(parts.names), marked)
-    reduced = rows.mapInArrow(reduce, parts)
+    reduced = rows.mapInArrow(take_time(reduce, work.placed.control), parts)
     if marked is not None:
         reduced = reduced.withMetadata(MARK, work.keys[marked].metadata)
     merged = T.StructType([*texts, *states.fields])

@@ -148,8 +148,7 @@ def _place_planned(
     if df.isStreaming:
         from evenflow.spark.refresh import place_stream
 
-        control = control or own_folder()
-        frame = place_stream(keyed, keys, control, scheme, split, seed, plan, draw, worker)
+        frame = place_stream(keyed, keys, control or own_folder(), scheme, split, seed, plan, draw, worker)
     else:
         frame = with_worker(keyed, plan, hashed, draw, worker)
     for reason in reasons:
