@@ -40,6 +40,18 @@ def kernel(function: Function) -> Function:
     return compiled
 
 
+def cache_folder() -> Path:
+    """Return the folder in which compiled kernels of this package are kept; OSError where there is none."""
+    try:
+        return Path(kernel(_nothing).stats.cache_path)  # type: ignore[attr-defined]
+    except RuntimeError as error:  # numba found no folder that it can write
+        raise OSError(str(error)) from None
+
+
+def _nothing() -> None:
+    """Be compiled."""
+
+
 def inlined(function: Function) -> Function:
     """Compile a small function that other kernels call, as part of its caller."""
     return numba.njit(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -17,8 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyspark import cloudpickle
 
 from evenflow import EvenflowError
@@ -26,7 +23,7 @@ from evenflow.spark import Aggregator, aggregate
 from evenflow.spark.merging import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import ROWS, read_batches, run_to_end, write_batches
-from spark.tables import rows_of, tables
+from spark.tables import rows_of
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -189,24 +186,6 @@ def test_a_state_of_any_type_comes_back_as_it_was(rocks: Any, folder: Path, tmp_
         workers=2,
     ).collect()
     assert max(rows, key=lambda row: row["n"]) == whole
-
-
-@settings(max_examples=3)
-@given(tables(60), st.integers(0, 60), st.sampled_from(["fill", "key", "partial-key"]))
-def test_last_updates_equal_the_batch_result(
-    rocks: Any, made: tuple[str, pa.Table], cut: int, scheme: str
-) -> None:
-    table = made[1]
-    with tempfile.TemporaryDirectory() as scratch:
-        write_batches(Path(scratch) / "in", [table.slice(0, cut), table.slice(cut)])
-        schema = rocks.createDataFrame(table).schema
-        stream = rocks.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{scratch}/in")
-        frame = aggregate(
-            stream, "k", Declared(), SCHEMA, workers=3, scheme=scheme, control=f"{scratch}/control"
-        )
-        updates = run_to_end(frame, "update", "updates", Path(scratch) / "checkpoint")
-    last = {str(row["k"]): row for row in updates}
-    assert rows_of(list(last.values())) == rows_of(plain(rocks.createDataFrame(table).groupBy("k")).collect())
 
 
 def test_an_exception_fails_the_query_with_the_key_and_the_class(

@@ -1,0 +1,56 @@
+"""`evenflow doctor`: every line says ok or what to do, and the exit status says whether anything works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from evenflow.cli import main
+from evenflow.commands import doctor
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, ["doctor", *arguments])
+
+
+def test_a_healthy_machine() -> None:
+    found = run("--json")
+    assert found.exit_code == 0, found.output
+    checks = {check["what"]: check for check in json.loads(found.stdout)}
+    assert all(checks[what]["ok"] for what in ("Python", "Java", "PySpark", "compiled kernels"))
+
+
+def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    found = run()
+    assert found.exit_code == 1
+    assert "apt-get install openjdk" in " ".join(found.output.split())
+
+
+def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "Java 8 was found" in doctor.java_runs().to_do
+
+
+def test_kernels_that_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Path:
+        raise OSError("no folder")
+
+    monkeypatch.setattr("evenflow.kernels.cache_folder", refuse)
+    check = doctor.compiled()
+    assert "NUMBA_CACHE_DIR" in check.to_do
+    assert not check.needed
+
+
+@pytest.mark.spark
+def test_a_job_on_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(spark), "__exit__", lambda *_: None)  # the session of all tests stays
+    assert doctor.spark_runs().found.startswith("1,000 rows on 2 workers")
