@@ -90,12 +90,12 @@ def plan_for(
     if isinstance(scheme, Key):
         size = buckets_for(scheme, workers)
         spread = (np.arange(size, dtype=np.int64) * workers // size).astype(np.int32)
-        return _with_owners(workers, spread, NOTHING, np.zeros(0, np.int32), counted)
+        return with_owners(workers, spread, NOTHING, np.zeros(0, np.int32), counted)
     router = scheme.router(workers, seed)
     buckets = router.route(np.arange(buckets_for(scheme, workers), dtype=np.uint64))
     if isinstance(router, ExplicitRouter) and counted.keys.size:
         return _explicit(router, buckets, counted)
-    return _with_owners(workers, buckets, NOTHING, np.zeros(0, np.int32), counted)
+    return with_owners(workers, buckets, NOTHING, np.zeros(0, np.int32), counted)
 
 
 def _explicit(router: ExplicitRouter, buckets: Int32Array, counted: Counted) -> Plan:
@@ -105,10 +105,10 @@ def _explicit(router: ExplicitRouter, buckets: Int32Array, counted: Counted) -> 
     order = np.argsort(counted.keys)
     counts = counted.counts[order[np.searchsorted(counted.keys[order], keys)]] if keys.size else np.zeros(0)
     named = Counted(keys, counts)
-    return _with_owners(router.workers, buckets, named, np.array(list(mapping.values()), np.int32), counted)
+    return with_owners(router.workers, buckets, named, np.array(list(mapping.values()), np.int32), counted)
 
 
-def _with_owners(
+def with_owners(
     workers: int, buckets: Int32Array, named: Counted, homes: Int32Array, counted: Counted
 ) -> Plan:
     """Return a plan in which every bucket and every named key has one home."""

@@ -19,6 +19,9 @@ equals the first wins: workers by number, keys as they are given.
 Cost: R keys on n workers take scan R n, redist about R (R + n) and a round of readj about R R / n evaluations
 of U, each O(1). redist compares, key by key, staying with the best place elsewhere; readj leaves out pairs of
 workers of which neither is most or least loaded in any resource. Neither changes what comes out.
+
+Beyond the paper: ``shares`` are the workers' capacities, 1 on average; a key that costs c takes c / share of
+its worker, and these loads are what is balanced. Uneven shares cost redist about R R n evaluations.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ class Build(NamedTuple):
     costs: Float64Array  # [r, k]: beta_r(f)
     state: Float64Array  # of k: beta_s(f)
     old: Int32Array  # of k: worker before; may have left
+    shares: Float64Array  # of i: capacity, 1 on average
     theta: Float64Array  # of r
     where: Int32Array  # of k: worker after, the result
     loads: Float64Array  # [r, i]
@@ -64,11 +68,13 @@ def place(
     ring: Int32Array,
     moved: float,
     ideal: float,
+    shares: Float64Array | None = None,
 ) -> Int32Array:
     """Return the new workers of keys with ``frequencies`` that have been on ``old``.
 
     ``ring`` is where the new ring has them, ``moved`` what migrates of the keys no longer tracked, ``ideal``
-    one worker's share of the state of all keys tracked before or after.
+    one worker's share of the state of all keys tracked before or after, ``shares`` the workers' capacities
+    (default: all alike).
 
     >>> spread = Costs("LLL", domain=4)
     >>> f, home = np.array([0.4, 0.3, 0.2, 0.1]), np.zeros(4, np.int32)
@@ -83,11 +89,13 @@ def place(
         if function != "C"
     ]
     shape = len(active), frequencies.size
+    capacity = np.ones(workers) if shares is None else np.asarray(shares, np.float64) / np.mean(shares)
     build = Build(
         frequencies=frequencies,
         costs=np.array([resource(function, frequencies) for function, _ in active]).reshape(shape),
         state=resource(costs.resources[0], frequencies),
         old=old.astype(np.int32),
+        shares=capacity,
         theta=np.array([tolerance(alpha, workers) for _, alpha in active]),
         where=np.full(frequencies.size, -1, np.int32),
         loads=np.zeros((len(active), workers)),
@@ -99,7 +107,7 @@ def place(
     if algorithm == "scan":
         _scan(build)
     elif algorithm == "redist":
-        _redist(build, len({function for function, _ in active}) == 1)
+        _redist(build, len({function for function, _ in active}) == 1, bool((capacity == 1).all()))
     else:
         build.where[:] = np.where(old < workers, old, ring)
         _readj(build, new_sides(build))
@@ -136,12 +144,13 @@ def _spread(b: Build, r: int, highest: float, lowest: float, total: float) -> fl
 
 
 @inlined
-def _rho_with(b: Build, r: int, load: float, cost: float) -> float:
-    """Return rho of one resource after a worker of ``load`` has taken ``cost`` more."""
+def _rho_with(b: Build, r: int, load: float, cost: float, share: float) -> float:
+    """Return rho of one resource after a worker of ``load`` and ``share`` has taken ``cost`` more."""
     lowest = b.ends[r, 1]
+    after = load + cost / share
     if load == lowest:
-        lowest = min(b.ends[r, 2], load + cost)
-    return _spread(b, r, max(b.ends[r, 0], load + cost), lowest, b.totals[r] + cost)
+        lowest = min(b.ends[r, 2], after)
+    return _spread(b, r, max(b.ends[r, 0], after), lowest, b.totals[r] + cost)
 
 
 @inlined
@@ -150,7 +159,7 @@ def _utility_at(b: Build, k: int, i: int) -> float:
     resources = b.theta.size
     product = 1.0 if resources else 0.0
     for r in range(resources):
-        product *= _rho_with(b, r, b.loads[r, i], b.costs[r, k])
+        product *= _rho_with(b, r, b.loads[r, i], b.costs[r, k], b.shares[i])
     moved = b.moved[0] + (b.state[k] if i != b.old[k] else 0.0)
     return _utility(b, _root(product, resources), moved / b.moved[1])
 
@@ -165,7 +174,7 @@ def _utility_elsewhere(b: Build, k: int) -> float:
         load = b.ends[r, 1]
         if home < b.loads.shape[1] and b.loads[r, home] == load:
             load = b.ends[r, 2]
-        product *= _rho_with(b, r, load, b.costs[r, k])
+        product *= _rho_with(b, r, load, b.costs[r, k], 1.0)
     return _utility(b, _root(product, resources), (b.moved[0] + b.state[k]) / b.moved[1])
 
 
@@ -205,7 +214,7 @@ def _add(b: Build, k: int, i: int) -> None:
     if i != b.old[k]:
         b.moved[0] += b.state[k]
     for r in range(b.theta.size):
-        b.loads[r, i] += b.costs[r, k]
+        b.loads[r, i] += b.costs[r, k] / b.shares[i]
         b.totals[r] += b.costs[r, k]
     _find_ends(b)
 
@@ -217,8 +226,12 @@ def _scan(b: Build) -> None:
 
 
 @kernel
-def _redist(b: Build, alike: bool) -> None:
-    """Place the best key until none is left; ``alike``: all resources order the workers alike."""
+def _redist(b: Build, alike: bool, even: bool) -> None:
+    """Place the best key until none is left.
+
+    ``alike``: all resources order the workers alike. ``even``: so are all capacities; only then is the least
+    loaded worker the best one elsewhere.
+    """
     workers = b.loads.shape[1]
     for _ in range(b.where.size):
         best = -1
@@ -226,10 +239,13 @@ def _redist(b: Build, alike: bool) -> None:
         for k in range(b.where.size):
             if b.where[k] >= 0:
                 continue
-            utility = _utility_elsewhere(b, k)
-            if b.old[k] < workers:
-                utility = min(utility, _utility_at(b, k, b.old[k]))
-            if not alike and utility / b.frequencies[k] < lowest:
+            if not even:
+                utility = _utility_at(b, k, _best_worker(b, k, 1.0))
+            else:
+                utility = _utility_elsewhere(b, k)
+                if b.old[k] < workers:
+                    utility = min(utility, _utility_at(b, k, b.old[k]))
+            if even and not alike and utility / b.frequencies[k] < lowest:
                 utility = _utility_at(b, k, _best_worker(b, k, 1.0))
             if utility / b.frequencies[k] < lowest:
                 best = k
@@ -284,7 +300,7 @@ def _sum_loads(b: Build, s: Sides) -> None:
             load = 0.0
             for place in range(s.first[i], s.first[i + 1]):
                 load += b.costs[r, s.members[place]]
-            b.loads[r, i] = load
+            b.loads[r, i] = load / b.shares[i]
 
 
 @inlined
@@ -329,8 +345,8 @@ def _rho_after(b: Build, s: Sides, i: int, key: int, j: int, other: int) -> floa
     product = 1.0
     for r in range(b.theta.size):
         change = b.costs[r, key] - (b.costs[r, other] if other >= 0 else 0.0)
-        left = b.loads[r, i] - change
-        right = b.loads[r, j] + change
+        left = b.loads[r, i] - change / b.shares[i]
+        right = b.loads[r, j] + change / b.shares[j]
         highest = max(s.rest[r, 0], left, right)
         lowest = min(s.rest[r, 1], left, right)
         product *= _spread(b, r, highest, lowest, b.totals[r])

@@ -1,0 +1,90 @@
+"""How even a function is, and what moves from one to the next, for what was counted (`functions` 3).
+
+Loads are of the three resources of :mod:`evenflow.schemes.partitioning`, divided by the workers' capacities.
+Keys that were counted are taken one by one, the rest bucket by bucket. A worker without load would make Eq.
+2's max / min infinite and all functions equally bad; it is taken to have a hundredth of the mean.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, Int32Array
+from evenflow.owners.functions import owners
+from evenflow.plan import Plan, bucket_of
+from evenflow.planning import Counted
+from evenflow.schemes.partitioning import Costs, Imbalance, resource
+
+_NOTHING = 0.01  # of the mean: the least load that a worker is taken to have
+
+
+class Moved(NamedTuple):
+    """State that changes its owner, as a part of all state."""
+
+    weight: float  # M over all state (Eq. 9)
+    ideal: float  # what cannot be avoided: the share of the workers that join or leave; else one worker's
+    relative: float  # M over one worker's share (Eq. 10, 12)
+
+
+def imbalance(plan: Plan, counted: Counted, costs: Costs, shares: Float64Array) -> Imbalance:
+    """Return how even the workers would be."""
+    homes = owners(plan, counted.keys)
+    loads = []
+    for function in costs.resources:
+        named, rest = _costs(function, counted, costs, plan.buckets.size)
+        load = np.bincount(homes, named, plan.workers) + np.bincount(plan.buckets, rest, plan.workers)
+        loads.append(load / shares)
+    return balance(loads, costs)
+
+
+def balance(loads: list[Float64Array], costs: Costs) -> Imbalance:
+    """Return r, b of each resource and b of loads, none of which is nothing."""
+    return costs.balance([np.maximum(load, _NOTHING * load.mean()) for load in loads])
+
+
+def moved(before: Plan, after: Plan, counted: Counted, costs: Costs) -> Moved:
+    """Return what moves, by the function of the state (Eq. 9, 10 and 12)."""
+    size = max(before.buckets.size, after.buckets.size)
+    named, rest = _costs(costs.resources[0], counted, costs, size)
+    whole = math.fsum(named) + math.fsum(rest)
+    if whole <= 0:
+        named, rest = np.zeros(counted.keys.size), np.full(size, 1 / size)
+        whole = 1.0
+    keys = owners(before, counted.keys) != owners(after, counted.keys)
+    buckets = spread(before.buckets, size) != spread(after.buckets, size)
+    weight = (math.fsum(named[keys]) + math.fsum(rest[buckets])) / whole
+    most = max(before.workers, after.workers)
+    joined_or_left = max(1, abs(after.workers - before.workers))
+    return Moved(weight, joined_or_left / most, weight * most)
+
+
+def spread(buckets: Int32Array, size: int) -> Int32Array:
+    """Return the homes of ``size`` buckets where there were fewer.
+
+    Bucket i of ``size`` begins where bucket ``i * fewer // size`` of the fewer lies, exactly so if one number
+    divides the other.
+    """
+    return buckets[np.arange(size, dtype=np.int64) * buckets.size // size]
+
+
+def _costs(function: str, counted: Counted, costs: Costs, buckets: int) -> tuple[Float64Array, Float64Array]:
+    """Return beta(f) of every counted key, and the sum of beta over the other keys of every bucket."""
+    total = counted.total or 1.0
+    frequencies = counted.counts / total
+    lives = bucket_of(counted.keys, buckets)
+    keys = max(0, costs.domain - counted.keys.size) / buckets
+    rows = counted.buckets
+    if rows is not None and buckets % rows.size == 0:
+        parts = buckets // rows.size
+        mass = np.repeat(rows / parts / total, parts) - np.bincount(lives, frequencies, buckets)
+        mass = np.maximum(mass, 0.0)
+    else:
+        mass = np.full(buckets, max(0.0, 1.0 - math.fsum(frequencies)) / buckets)
+    if function == "C":
+        return np.ones(counted.keys.size), np.full(buckets, keys)
+    if function == "L":
+        return frequencies, mass
+    return resource(function, frequencies), mass * mass / max(keys, 1.0)

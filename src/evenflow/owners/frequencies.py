@@ -1,0 +1,92 @@
+"""How often keys came lately: counts of the batches' hottest keys that fade from batch to batch.
+
+After every batch ``count = keep * count + rows``, for each named key, for each bucket and for all rows, so a
+share is a mean over about 1 / (1 - keep) batches. A key that a batch does not name is taken to have brought
+nothing in it. The most frequent ``MOST`` keys are remembered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evenflow.kernels import Float64Array, UInt64Array
+from evenflow.owners.text import numbers_of, text_of
+from evenflow.planning import Counted
+
+MOST = 4096
+_SURE = 4.0  # rows that make a key known; fewer may be chance
+
+
+@dataclass
+class Frequencies:
+    """Faded counts; ``buckets`` only if the batches tell them.
+
+    >>> lately = Frequencies(keep=0.5)
+    >>> for _ in range(2):
+    ...     lately.add(np.array([7], np.uint64), np.array([60.0]), 100.0, None)
+    >>> lately.counted().counts.tolist(), lately.total
+    ([90.0], 150.0)
+    """
+
+    keep: float
+    keys: UInt64Array = field(default_factory=lambda: np.zeros(0, np.uint64))
+    counts: Float64Array = field(default_factory=lambda: np.zeros(0))
+    total: float = 0.0
+    buckets: Float64Array | None = None
+
+    def add(
+        self, keys: UInt64Array, counts: Float64Array, total: float, buckets: Float64Array | None
+    ) -> None:
+        """Let the past fade and add one batch."""
+        both = np.concatenate([self.keys, np.asarray(keys, np.uint64)])
+        rows = np.concatenate([self.keep * self.counts, np.asarray(counts, np.float64)])
+        unique, where = np.unique(both, return_inverse=True)
+        summed = np.bincount(where, rows, unique.size) if unique.size else np.zeros(0)
+        order = np.lexsort((unique, -summed))[:MOST]
+        order = order[summed[order] >= 0.5]
+        self.keys, self.counts = unique[order], summed[order].astype(np.float64)
+        self.total = max(self.keep * self.total + float(total), float(self.counts.sum()))
+        if buckets is None:
+            self.buckets = None
+        else:
+            now = np.asarray(buckets, np.float64)
+            past = self.buckets
+            fits = past is not None and past.size == now.size
+            self.buckets = self.keep * past + now if fits and past is not None else now
+            self.buckets = self.buckets.astype(np.float32).astype(np.float64)  # as it is saved
+
+    def cut(self, buckets: int) -> None:
+        """Follow buckets that were cut into equal parts."""
+        if self.buckets is not None and self.buckets.size < buckets:
+            parts = buckets // self.buckets.size
+            self.buckets = np.repeat(self.buckets / parts, parts)
+
+    def counted(self) -> Counted:
+        """Return what is known for planning: keys that are no accident, all rows, rows of buckets."""
+        sure = self.counts >= _SURE
+        return Counted(self.keys[sure], self.counts[sure], self.total, self.buckets)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "keep": self.keep,
+            "keys": text_of(self.keys),
+            "counts": text_of(self.counts),
+            "total": self.total,
+            "buckets": None if self.buckets is None else text_of(self.buckets.astype(np.float32)),
+        }
+
+    @staticmethod
+    def from_dict(saved: dict[str, Any]) -> Frequencies:
+        """Read what ``to_dict`` returned."""
+        buckets = saved["buckets"]
+        return Frequencies(
+            float(saved["keep"]),
+            numbers_of(saved["keys"], np.uint64),
+            numbers_of(saved["counts"], np.float64),
+            float(saved["total"]),
+            None if buckets is None else numbers_of(buckets, np.float32).astype(np.float64),
+        )

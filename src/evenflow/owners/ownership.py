@@ -1,0 +1,315 @@
+"""The adaptivity loop (`functions` 4.5): measure, analyse, plan, and adopt what gains.
+
+After every batch:
+
+1. **Measure.** Key frequencies fade in (:mod:`~evenflow.owners.frequencies`), the workers' speeds are taken
+   (:mod:`~evenflow.owners.speeds`).
+2. **Analyse.** Is state, computation (seconds) or communication (rows) out of the tolerance alpha, max / min
+   after division by the workers' capacities, and by more than chance explains? Did the speeds change? With
+   ``auto``, is the number of workers right (:mod:`~evenflow.owners.sizing`)?
+3. **Plan.** If so, make the next function from this one (:mod:`~evenflow.owners.functions`).
+4. **Adopt** it when b' (1 + m) < b (Eq. 13), that is b / b' - 1 > m; the left side is summed over the batches
+   since the last change, as imbalance is paid in every batch and migration once. Another number of workers
+   is adopted at once.
+
+``consistent`` has its own way: one virtual worker per busy signal and batch, no plan to weigh.
+
+Left open by the paper: what a batch's numbers may be off by chance. Max / min of rows is allowed two standard
+deviations more, of a worker's mean row count over the batches that frequencies are about.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array
+from evenflow.owners.balance import balance, imbalance, moved
+from evenflow.owners.frequencies import Frequencies
+from evenflow.owners.functions import Functions, functions_of
+from evenflow.owners.measured import Decision, Measured
+from evenflow.owners.sizing import AutoWorkers, Sizing
+from evenflow.owners.speeds import Speeds
+from evenflow.owners.virtual import VirtualFunctions
+from evenflow.plan import Plan
+from evenflow.schemes.base import Scheme, check
+from evenflow.schemes.consistent import ConsistentGrouping
+from evenflow.schemes.explicit import Explicit
+from evenflow.schemes.partitioning import RESOURCES, Costs, Imbalance
+
+VERSION = 1
+MEASURED, SIGNALS, EQUAL = "measured", "signals", "equal"
+_CHANGED = 0.05  # of a share: less is the same speed as before
+
+
+class Ownership:
+    """Which worker owns which key, now; told what a batch was like, it may change its mind.
+
+    >>> import evenflow as ef
+    >>> own = Ownership.start(ef.scheme("explicit"), workers=2)
+    >>> keys, counts = np.array([7, 8], np.uint64), np.array([400.0, 400.0])
+    >>> own.plan.homes_of(7), own.plan.homes_of(8)
+    ([1], [1])
+    >>> said = own.observe(Measured(0, keys, counts, 1000, [100, 900], [0.1, 0.9], [50, 50], [9, 9]))
+    >>> said.adopted, sorted(own.plan.homes_of(7) + own.plan.homes_of(8))
+    (True, [0, 1])
+    """
+
+    def __init__(self, functions: Functions, plan: Plan, costs: Costs, keep: float, speeds: str):
+        self.functions = functions
+        self.plan = plan
+        self.costs = costs
+        self.kind = speeds
+        self.frequencies = Frequencies(keep)
+        self.speeds = Speeds(plan.workers)
+        self.shares = np.ones(plan.workers)  # capacities that the plan was made for
+        self.sizing: Sizing | None = None
+        self.missed = 0.0  # balance missed by not adopting better plans, in the unit of m
+        self.batch = -1
+
+    @staticmethod
+    def start(
+        scheme: Scheme,
+        workers: int,
+        *,
+        seed: int = 0,
+        auto: AutoWorkers | None = None,
+        speeds: str | None = None,
+        alpha: float | None = None,
+        keep: float = 0.8,
+    ) -> Ownership:
+        """Begin with ``workers`` workers and no knowledge.
+
+        ``speeds``: "measured", "signals" (``consistent`` only, and its default) or "equal". ``alpha``: the
+        allowed max / min of each resource; None: the scheme's own, or 1.2. ``keep``: what is left of a count
+        after a batch.
+        """
+        check("keep", keep, 0 <= keep < 1, "it is the part of a count that is left after a batch, below 1")
+        if alpha is not None:
+            check("alpha", alpha, alpha > 1, "the allowed max / min load is above 1")
+        functions = _functions(scheme, seed)
+        own = SIGNALS if isinstance(functions, VirtualFunctions) else MEASURED
+        if speeds not in (None, MEASURED, SIGNALS, EQUAL):
+            raise EvenflowError(f"speeds is {speeds!r}; choose {MEASURED!r}, {SIGNALS!r} or {EQUAL!r}.")
+        if speeds is not None and (speeds == SIGNALS) != (own == SIGNALS):
+            raise EvenflowError(
+                f"speeds is {speeds!r} with {scheme}; signals move virtual workers, which are what "
+                'consistent with allocation="key" has, and nothing else moves them.'
+            )
+        if auto is not None:
+            workers = auto.clamp(workers)
+        costs = _costs_of(scheme, alpha)
+        ownership = Ownership(functions, functions.first(workers), costs, keep, speeds or own)
+        ownership.sizing = None if auto is None else Sizing(auto)
+        return ownership
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return self.plan.workers
+
+    def observe(self, measured: Measured) -> Decision:
+        """Take one batch's measurements; return what was decided. ``plan`` is then for the next batch."""
+        if measured.batch <= self.batch:
+            return self._stay(measured.batch, f"batch {measured.batch} was seen before", {})
+        measured.check(self.workers)
+        self.batch = measured.batch
+        self.frequencies.add(measured.keys, measured.counts, measured.total, self._bucket_rows(measured))
+        if self.kind == MEASURED:
+            self.speeds.add(measured.rows, measured.touched, measured.seconds)
+        numbers = self._measured_numbers(measured)
+        wanted = self._wanted(measured, numbers)
+        if wanted != self.workers:
+            return self._change_workers(wanted, measured.batch, "utilisation", numbers)
+        if isinstance(self.functions, VirtualFunctions):
+            return self._follow_signals(measured, numbers)
+        return self._follow_load(measured, numbers)
+
+    def rescale(self, workers: int) -> Decision:
+        """Go on with another number of workers, from the next batch on."""
+        check("workers", workers, isinstance(workers, int | np.integer) and workers >= 1, "at least one")
+        if workers == self.workers:
+            return self._stay(self.batch, f"there are {workers} workers already", {})
+        return self._change_workers(int(workers), self.batch, "asked for", {})
+
+    def _bucket_rows(self, measured: Measured) -> Float64Array | None:
+        size = self.plan.buckets.size
+        if measured.buckets is not None and len(measured.buckets) != size:
+            raise EvenflowError(
+                f"batch {measured.batch} has rows of {len(measured.buckets)} buckets, the plan has {size}; "
+                "count by the plan's buckets, or not at all."
+            )
+        return measured.buckets
+
+    def _measured_numbers(self, measured: Measured) -> dict[str, Any]:
+        shares = self._shares()
+        loads = [
+            np.asarray(measured.state_bytes, np.float64) / shares,
+            np.asarray(measured.seconds, np.float64),
+            np.asarray(measured.rows, np.float64) / shares,
+        ]
+        found = balance(loads, self.costs)
+        return {
+            "ratios": dict(zip(RESOURCES, _rounded(found.ratios), strict=True)),
+            "relative": dict(zip(RESOURCES, _rounded(found.relative), strict=True)),
+            "shares": _rounded(shares),
+            "rows": [int(rows) for rows in measured.rows],
+            "seconds": _rounded(measured.seconds),
+        }
+
+    def _wanted(self, measured: Measured, numbers: dict[str, Any]) -> int:
+        if self.sizing is None or not measured.elapsed or measured.elapsed <= 0:
+            return self.workers
+        work = math.fsum(measured.seconds) / measured.elapsed
+        numbers["utilisation"] = round(work / self.workers, 6)
+        return self.sizing.add(work, self.workers)
+
+    def _shares(self) -> Float64Array:
+        """Return the capacities to plan for."""
+        return self.speeds.shares() if self.kind == MEASURED else np.ones(self.workers)
+
+    def _follow_load(self, measured: Measured, numbers: dict[str, Any]) -> Decision:
+        shares = self._shares()
+        why = self._causes(numbers, shares)
+        if not why:
+            self.missed = 0.0
+            return self._stay(measured.batch, "every resource is within its tolerance", numbers)
+        counted = self.frequencies.counted()
+        plan = self.functions.following(self.plan, self.workers, counted, shares)
+        moves = moved(self.plan, plan, counted, self.costs)
+        if moves.weight == 0:
+            return self._stay(measured.batch, f"{why}; {self.functions.scheme.name} moves nothing", numbers)
+        before = imbalance(self.plan, counted, self.costs, shares)
+        after = imbalance(plan, counted, self.costs, shares)
+        self.missed += max(0.0, before.overall / after.overall - 1)
+        numbers |= _plan_numbers(before, after) | moves._asdict() | {"missed": round(self.missed, 6)}
+        if after.overall >= before.overall or self.missed <= moves.relative:
+            return self._stay(measured.batch, f"{why}; moving would cost more than it gains so far", numbers)
+        self._adopt(plan, shares)
+        return Decision(measured.batch, True, f"{why}; the plan gains", self.workers, self.workers, numbers)
+
+    def _causes(self, numbers: dict[str, Any], shares: Float64Array) -> str:
+        """Say what calls for a plan, in words; nothing: all is well."""
+        causes = []
+        rows_per_worker = max(1.0, self.frequencies.total / self.workers)
+        chance = 1 + 2 * 2 / math.sqrt(
+            rows_per_worker
+        )  # two deviations up at one worker, two down at another
+        if self.functions.follows_load or self.functions.follows_speed:
+            over = [name for name, value in numbers["relative"].items() if value > chance]
+            if over:
+                causes.append(f"{', '.join(over)} out of tolerance")
+        if self.functions.follows_speed and (np.abs(shares / self.shares - 1) > _CHANGED).any():
+            causes.append("speeds changed")
+        return ", ".join(causes)
+
+    def _follow_signals(self, measured: Measured, numbers: dict[str, Any]) -> Decision:
+        assert isinstance(self.functions, VirtualFunctions)
+        self.functions.hear(measured.seconds)
+        counted = self.frequencies.counted()
+        plan = self.functions.following(self.plan, self.workers, counted, self.shares)
+        moves = moved(self.plan, plan, counted, self.costs)
+        if moves.weight == 0:
+            return self._stay(measured.batch, "no busy worker met an idle one", numbers)
+        numbers |= moves._asdict()
+        self._adopt(plan, self.shares)
+        reason = "virtual workers went from busy workers to idle ones"
+        return Decision(measured.batch, True, reason, self.workers, self.workers, numbers)
+
+    def _change_workers(self, workers: int, batch: int, why: str, numbers: dict[str, Any]) -> Decision:
+        before, old = self.workers, self.plan
+        self.speeds.rescale(workers)
+        shares = self.speeds.shares() if self.kind == MEASURED else np.ones(workers)
+        counted = self.frequencies.counted()
+        plan = self.functions.following(old, workers, counted, shares)
+        now = imbalance(plan, counted, self.costs, shares)
+        numbers |= {"b_after": round(now.overall, 6)} | moved(old, plan, counted, self.costs)._asdict()
+        self._adopt(plan, shares)
+        return Decision(batch, True, f"{before} -> {workers} workers: {why}", before, workers, numbers)
+
+    def _adopt(self, plan: Plan, shares: Float64Array) -> None:
+        self.plan, self.shares, self.missed = plan, shares, 0.0
+        self.frequencies.cut(plan.buckets.size)
+
+    def _stay(self, batch: int, reason: str, numbers: dict[str, Any]) -> Decision:
+        return Decision(batch, False, reason, self.workers, self.workers, numbers)
+
+    def to_json(self) -> str:
+        """Return everything as JSON; ``from_json`` goes on as if nothing had happened."""
+        virtual = self.functions.to_text() if isinstance(self.functions, VirtualFunctions) else None
+        return json.dumps(
+            {
+                "version": VERSION,
+                "scheme": str(self.functions.scheme),
+                "seed": self.functions.seed,
+                "speeds": self.kind,
+                "alphas": list(self.costs.alphas),
+                "batch": self.batch,
+                "missed": self.missed,
+                "shares": self.shares.tolist(),
+                "history": self.speeds.to_list(),
+                "auto": None if self.sizing is None else asdict(self.sizing.rule),
+                "sizing": None if self.sizing is None else self.sizing.to_dict(),
+                "frequencies": self.frequencies.to_dict(),
+                "virtual": virtual,
+                "plan": json.loads(self.plan.to_json()),
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str, scheme: Scheme) -> Ownership:
+        """Read what ``to_json`` returned, under the same scheme."""
+        try:
+            saved: dict[str, Any] = json.loads(text)
+            if saved["version"] != VERSION:
+                raise EvenflowError(
+                    f"this ownership has version {saved['version']}, evenflow reads {VERSION}; use "
+                    "the evenflow that wrote it."
+                )
+            if saved["scheme"] != str(scheme):
+                raise EvenflowError(
+                    f"the scheme is {scheme}, but keys are owned by {saved['scheme']}; go on with that one."
+                )
+            functions = _functions(scheme, int(saved["seed"]))
+            if isinstance(functions, VirtualFunctions):
+                functions.take(saved["virtual"])
+            costs = replace(_costs_of(scheme, None), alphas=tuple(saved["alphas"]))
+            plan = Plan.from_json(json.dumps(saved["plan"]))
+            own = Ownership(functions, plan, costs, 0.0, saved["speeds"])
+            own.frequencies = Frequencies.from_dict(saved["frequencies"])
+            own.speeds = Speeds.from_list(saved["history"], plan.workers)
+            own.shares = np.array(saved["shares"], np.float64)
+            own.missed, own.batch = float(saved["missed"]), int(saved["batch"])
+            if saved["auto"] is not None:
+                own.sizing = Sizing(AutoWorkers(**saved["auto"]), **saved["sizing"])
+        except EvenflowError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise EvenflowError(
+                f"this is not an ownership of evenflow ({error}); pass what to_json() returned."
+            ) from error
+        return own
+
+
+def _functions(scheme: Scheme, seed: int) -> Functions:
+    if isinstance(scheme, ConsistentGrouping) and scheme.allocation == "key":
+        return VirtualFunctions(scheme, seed)
+    return functions_of(scheme, seed)
+
+
+def _costs_of(scheme: Scheme, alpha: float | None) -> Costs:
+    costs = scheme.costs if isinstance(scheme, Explicit) else Costs()
+    return costs if alpha is None else replace(costs, alphas=(alpha, alpha, alpha))
+
+
+def _plan_numbers(before: Imbalance, after: Imbalance) -> dict[str, float]:
+    return {"b_before": round(before.overall, 6), "b_after": round(after.overall, 6)}
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(value), 6) for value in values]

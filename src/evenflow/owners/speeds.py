@@ -1,0 +1,95 @@
+"""How fast each worker is: from rows, keys and seconds, in the presence of noise.
+
+A worker's **slowness** in a batch is its seconds per unit of work, over the median worker's. A row is one
+unit; a key that was touched costs c units more, since a worker with many cold keys is not slow. c is what
+makes the workers' slownesses agree best (least median deviation), so that a few slow workers do not bend it.
+
+What counts is each worker's median over the last three batches: one stalled batch is ignored, a lasting
+change is seen in its second batch. Workers within ``DEAD_BAND`` of the median are taken to be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evenflow.kernels import Float64Array
+
+BATCHES = 3
+DEAD_BAND = 0.2
+_PER_KEY = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # rows that a touched key costs, at most a hundred
+_SHORT = 0.01  # seconds; less is too short to tell a speed
+_FEW = 0.01  # of the mean worker's rows; fewer are too few
+_RANGE = 50.0  # nobody is taken to be faster or slower than so many times the median
+
+
+def slowness(rows: Sequence[int], touched: Sequence[int], seconds: Sequence[float]) -> Float64Array:
+    """Return each worker's seconds per unit of work over the median's; NaN where that cannot be told.
+
+    >>> slowness([100, 100, 100, 90], [5, 5, 5, 5], [1.0, 1.0, 3.0, 0.9]).round(2).tolist()
+    [1.0, 1.0, 3.0, 1.0]
+    """
+    done, keys, busy = (np.asarray(values, np.float64) for values in (rows, touched, seconds))
+    told = (done > 0) & (done >= _FEW * done.mean()) & (busy >= _SHORT)
+    result = np.full(done.size, np.nan)
+    if told.sum() < 2:
+        return result
+    best, least = result, np.inf
+    for per_key in _PER_KEY:
+        pace = busy[told] / (done[told] + per_key * keys[told])
+        relative = pace / np.median(pace)
+        deviation = float(np.median(np.abs(relative - 1)))
+        if deviation < least * (1 - 1e-9):
+            best, least = relative, deviation
+    result[told] = np.clip(best, 1 / _RANGE, _RANGE)
+    return result
+
+
+class Speeds:
+    """The last batches' slownesses of every worker."""
+
+    def __init__(self, workers: int):
+        self.history: list[Float64Array] = []
+        self.workers = workers
+
+    def add(self, rows: Sequence[int], touched: Sequence[int], seconds: Sequence[float]) -> None:
+        """Remember one batch."""
+        self.history = [*self.history[1 - BATCHES :], slowness(rows, touched, seconds)]
+
+    def rescale(self, workers: int) -> None:
+        """Forget workers that left; those that joined are unknown."""
+        kept = min(workers, self.workers)
+        self.history = [
+            np.concatenate([some[:kept], np.full(workers - kept, np.nan)]) for some in self.history
+        ]
+        self.workers = workers
+
+    def shares(self) -> Float64Array:
+        """Return each worker's capacity, 1 on average; equal where nothing is known.
+
+        A worker has the median of what is known of the last three batches, if that is at least two.
+        """
+        known = np.array(self.history).reshape(len(self.history), self.workers)
+        slow = np.ones(self.workers)
+        for worker in range(self.workers):
+            own = known[:, worker][~np.isnan(known[:, worker])]
+            if own.size >= BATCHES - 1:
+                slow[worker] = np.median(own) if own.size == BATCHES else own[np.argmin(np.abs(np.log(own)))]
+        slow[np.abs(slow - 1) <= DEAD_BAND] = 1.0
+        speed = 1 / slow
+        return np.asarray(speed / speed.mean(), np.float64)
+
+    def to_list(self) -> list[list[float | None]]:
+        """Return plain data."""
+        return [[None if np.isnan(value) else float(value) for value in some] for some in self.history]
+
+    @staticmethod
+    def from_list(saved: list[list[Any]], workers: int) -> Speeds:
+        """Read what ``to_list`` returned."""
+        speeds = Speeds(workers)
+        speeds.history = [
+            np.array([np.nan if value is None else value for value in some], np.float64) for some in saved
+        ]
+        return speeds

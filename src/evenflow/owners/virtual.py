@@ -1,0 +1,65 @@
+"""Virtual workers that follow the workers' busy and idle signals (`heterogeneous` 5.2, one owner per key).
+
+A key's virtual worker never changes; each batch is one slot, and a busy worker hands at most one virtual
+worker to an idle one per slot (:mod:`evenflow.schemes.consistent`). Nobody has to know a speed.
+
+The paper's utilisation needs a capacity. A batch has none, but it is done when the last worker is: a slot is
+taken to be as long as lets all workers together be busy 80 percent of it, between the paper's idle (0.75) and
+busy (0.85). So busy means 1/16 above the mean of the workers' seconds, idle 1/16 below.
+"""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+
+from evenflow.kernels import Float64Array
+from evenflow.owners.functions import Functions
+from evenflow.plan import Plan
+from evenflow.planning import NOTHING, SMALLEST_RING, Counted, with_owners
+from evenflow.schemes.base import Router, Scheme, WorkerReport
+from evenflow.schemes.consistent import ConsistentGrouping, ConsistentGroupingRouter, signals
+
+
+class VirtualFunctions(Functions):
+    """``consistent`` with ``allocation="key"``: buckets belong to virtual workers, these to workers."""
+
+    def __init__(self, scheme: Scheme, seed: int):
+        super().__init__(scheme, seed)
+        self.router: ConsistentGroupingRouter | None = None
+
+    def hear(self, seconds: list[float]) -> None:
+        """Take the signals of one slot."""
+        assert self.router is not None
+        assert isinstance(self.scheme, ConsistentGrouping)
+        busy = np.asarray(seconds, np.float64)
+        if busy.sum() <= 0:
+            return
+        scheme = self.scheme
+        slot = busy.mean() / ((scheme.idle + scheme.busy) / 2)
+        said = signals(busy, np.zeros(busy.size), np.ones(busy.size), slot, scheme.idle, scheme.busy)
+        self.router.report(WorkerReport(signal=said))
+
+    def following(self, plan: Plan, workers: int, counted: Counted, shares: Float64Array) -> Plan:
+        """Return where the virtual workers are now."""
+        if self.router is None:
+            router = self.scheme.router(workers, self.seed)
+            assert isinstance(router, ConsistentGroupingRouter)
+            self.router = router
+        elif workers != self.router.workers:
+            self.router.rescale(workers)
+        owner = self.router.state.assignment.owner
+        buckets = np.repeat(owner, -(-SMALLEST_RING // owner.size)).astype(np.int32)
+        return with_owners(workers, buckets, NOTHING, np.zeros(0, np.int32), counted)
+
+    def to_text(self) -> str | None:
+        """Return the saved router."""
+        return None if self.router is None else base64.b64encode(self.router.to_bytes()).decode()
+
+    def take(self, text: str | None) -> None:
+        """Go on with a saved router."""
+        if text is not None:
+            router = Router.from_bytes(base64.b64decode(text))
+            assert isinstance(router, ConsistentGroupingRouter)
+            self.router = router
