@@ -61,6 +61,12 @@ def moved(before: Plan, after: Plan, counted: Counted, costs: Costs) -> Moved:
     return Moved(weight, joined_or_left / most, weight * most)
 
 
+def bucket_loads(buckets: int, counted: Counted) -> Float64Array:
+    """Return the share of all rows that each of so many buckets brings, counted keys included."""
+    named, rest = _costs("L", counted, Costs(), buckets)
+    return rest + np.bincount(bucket_of(counted.keys, buckets), named, buckets)
+
+
 def spread(buckets: Int32Array, size: int) -> Int32Array:
     """Return the homes of ``size`` buckets where there were fewer.
 

@@ -16,7 +16,7 @@ from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.owners.text import numbers_of, text_of
 from evenflow.planning import Counted
 
-MOST = 4096
+MOST = 1024
 _SURE = 4.0  # rows that make a key known; fewer may be chance
 
 

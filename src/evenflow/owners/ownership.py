@@ -29,7 +29,7 @@ import numpy as np
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array
-from evenflow.owners.balance import balance, imbalance, moved
+from evenflow.owners.balance import Moved, balance, bucket_loads, imbalance, moved
 from evenflow.owners.frequencies import Frequencies
 from evenflow.owners.functions import Functions, functions_of
 from evenflow.owners.measured import Decision, Measured
@@ -187,7 +187,7 @@ class Ownership:
         before = imbalance(self.plan, counted, self.costs, shares)
         after = imbalance(plan, counted, self.costs, shares)
         self.missed += max(0.0, before.overall / after.overall - 1)
-        numbers |= _plan_numbers(before, after) | moves._asdict() | {"missed": round(self.missed, 6)}
+        numbers |= _plan_numbers(before, after) | _move_numbers(moves) | {"missed": round(self.missed, 6)}
         if after.overall >= before.overall or self.missed <= moves.relative:
             return self._stay(measured.batch, f"{why}; moving would cost more than it gains so far", numbers)
         self._adopt(plan, shares)
@@ -210,13 +210,17 @@ class Ownership:
 
     def _follow_signals(self, measured: Measured, numbers: dict[str, Any]) -> Decision:
         assert isinstance(self.functions, VirtualFunctions)
-        self.functions.hear(measured.seconds)
         counted = self.frequencies.counted()
+        self.functions.hear(measured.seconds, bucket_loads(self.plan.buckets.size, counted))
         plan = self.functions.following(self.plan, self.workers, counted, self.shares)
         moves = moved(self.plan, plan, counted, self.costs)
         if moves.weight == 0:
-            return self._stay(measured.batch, "no busy worker met an idle one", numbers)
-        numbers |= moves._asdict()
+            return self._stay(
+                measured.batch,
+                "no busy worker met an idle one to which a virtual worker could go with gain",
+                numbers,
+            )
+        numbers |= _move_numbers(moves)
         self._adopt(plan, self.shares)
         reason = "virtual workers went from busy workers to idle ones"
         return Decision(measured.batch, True, reason, self.workers, self.workers, numbers)
@@ -228,7 +232,8 @@ class Ownership:
         counted = self.frequencies.counted()
         plan = self.functions.following(old, workers, counted, shares)
         now = imbalance(plan, counted, self.costs, shares)
-        numbers |= {"b_after": round(now.overall, 6)} | moved(old, plan, counted, self.costs)._asdict()
+        numbers |= {"b_after": round(now.overall, 6)}
+        numbers |= _move_numbers(moved(old, plan, counted, self.costs))
         self._adopt(plan, shares)
         return Decision(batch, True, f"{before} -> {workers} workers: {why}", before, workers, numbers)
 
@@ -303,12 +308,21 @@ def _functions(scheme: Scheme, seed: int) -> Functions:
 
 
 def _costs_of(scheme: Scheme, alpha: float | None) -> Costs:
-    costs = scheme.costs if isinstance(scheme, Explicit) else Costs()
+    """Return the scheme's own costs, else rows for all three: what fill and the rings spread."""
+    costs = scheme.costs if isinstance(scheme, Explicit) else Costs("LLL")
     return costs if alpha is None else replace(costs, alphas=(alpha, alpha, alpha))
 
 
 def _plan_numbers(before: Imbalance, after: Imbalance) -> dict[str, float]:
     return {"b_before": round(before.overall, 6), "b_after": round(after.overall, 6)}
+
+
+def _move_numbers(moves: Moved) -> dict[str, float]:
+    return {
+        "moved": round(moves.weight, 9),
+        "ideal": round(moves.ideal, 9),
+        "relative_migration": round(moves.relative, 9),
+    }
 
 
 def _rounded(values: Any) -> list[float]:
