@@ -15,16 +15,31 @@ if TYPE_CHECKING:
     from evenflow.spark.aggregator import Aggregator
     from evenflow.spark.apply import apply
     from evenflow.spark.balance import balance
+    from evenflow.spark.keyed_processor import KeyedProcessor
     from evenflow.spark.loads import loads
+    from evenflow.spark.read_state import read_state
+    from evenflow.spark.stateful import stateful
 
 _WHERE = {
     "Aggregator": "aggregator",
+    "KeyedProcessor": "keyed_processor",
     "aggregate": "aggregate",
     "apply": "apply",
     "balance": "balance",
     "loads": "loads",
+    "read_state": "read_state",
+    "stateful": "stateful",
 }
-__all__ = ["Aggregator", "aggregate", "apply", "balance", "loads"]
+__all__ = [
+    "Aggregator",
+    "KeyedProcessor",
+    "aggregate",
+    "apply",
+    "balance",
+    "loads",
+    "read_state",
+    "stateful",
+]
 
 
 class _Package(ModuleType):
