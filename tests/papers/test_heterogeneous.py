@@ -21,7 +21,6 @@ from evenflow.papers.heterogeneous.queues import (
     LONG_SLOTS,
     change_places,
     measure_cluster,
-    measure_time,
     recovery,
     settled_at,
 )
@@ -108,7 +107,7 @@ def test_key_grouping_is_as_uneven_as_its_hottest_key() -> None:
 def test_fig9_holds_on_a_small_stream_gates_included() -> None:
     experiment = find(["heterogeneous/fig9"])[0]
     points = experiment.points(_setting("zipf:z=1.0,keys=20000,messages=200000,seed=5"))
-    rows = [row for point in points for row in experiment.measure(**point)]
+    rows = [row for point in points for row in experiment.rows(point)]
     for beginning in ("KG is", "PKG is", "PoTC and", "CH is", "CG is bounded", "CG needs less"):
         assert _verdict("fig9", beginning, rows) == HOLDS
     assert experiment.plot is not None
@@ -120,7 +119,7 @@ def test_fig9_holds_on_a_small_stream_gates_included() -> None:
 def test_fig12_holds_on_a_small_stream_gates_included() -> None:
     experiment = find(["heterogeneous/fig12"])[0]
     points = experiment.points(_setting("zipf:z=1.0,keys=10000,messages=1100000,seed=5"))
-    rows = [row for point in points if point["virtual_workers"] == 10 for row in experiment.measure(**point)]
+    rows = [row for point in points if point["virtual_workers"] == 10 for row in experiment.rows(point)]
     assert {tuple(row["changed_at"]) for row in rows} == {(300_000, 600_000)}
     assert [_verdict("fig12", beginning, rows) for beginning in ("CG adapts", "CG's last")] == [HOLDS, HOLDS]
     assert experiment.plot is not None
@@ -181,9 +180,13 @@ def test_fig12_differs_if_the_spread_stays_or_the_queue_does() -> None:
 
 def test_queues_over_time() -> None:
     """KG and CG on unequal workers: the rules of Fig. 7 and 8 see the difference, and a swap of the two."""
-    made = find(["heterogeneous/fig8"])[0].points(_setting("zipf:z=1.0,keys=5000,messages=400000,seed=3"))
+    experiment = find(["heterogeneous/fig8"])[0]
+    made = experiment.points(_setting("zipf:z=1.0,keys=5000,messages=400000,seed=3"))
     rows = [
-        row for point in made if point["capacity"] == "3x5,7x1" for row in measure_time(**point, marks=20)
+        row
+        for point in made
+        if point["capacity"] == "3x5,7x1"
+        for row in experiment.rows({**point, "marks": 20})
     ]
     beginnings = ("queue and latency", "CG's are", "CG's utilisation")
     assert [_verdict("fig8", beginning, rows) for beginning in beginnings] == [HOLDS, HOLDS, HOLDS]

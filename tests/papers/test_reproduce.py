@@ -98,8 +98,11 @@ def test_a_failing_figure_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "data:image/png;base64," in text
     assert "http" not in text, "the page works offline"
     HTMLParser().feed(text)
-    write_markdown(outcome, tmp_path / "page.md", "small")
-    assert "| good | 1 | squares grow <fast> | 9 | 4 | holds |" in (tmp_path / "page.md").read_text()
+    both = [_experiment("bad", [1]), _experiment("good", [2])]
+    write_markdown(outcome, both, tmp_path / "page.md", "small")
+    text = (tmp_path / "page.md").read_text()
+    assert "| 1 | squares grow <fast> | 9 |  | 4 | **holds** |" in text
+    assert "Failed in this run." in text
 
 
 def test_rules() -> None:

@@ -62,11 +62,15 @@ def reproduce(
     from evenflow.papers.page import summary, write_html, write_markdown
     from evenflow.papers.reproduce import reproduce as run
 
-    with progress("reproduce") as follow:
-        outcome = run(chosen, setting, out, jobs or os.cpu_count() or 1, follow, own or [])
+    try:
+        with progress("reproduce") as follow:
+            outcome = run(chosen, setting, out, jobs or os.cpu_count() or 1, follow, own or [])
+    except KeyboardInterrupt:
+        say(f"finished points are kept in {out / 'points'}; the same command goes on from there.")
+        raise
     html = write_html(outcome, chosen, out, scale)
     if page is not None:
-        write_markdown(outcome, page, scale)
+        write_markdown(outcome, chosen, page, scale)
     if as_json:
         print_json(outcome.claims)
     else:

@@ -2,7 +2,9 @@
 
 An experiment is declarative. ``points`` lists the parameters of every measurement, plain JSON values, so that
 a point can be kept on disk and reused when its parameters are the same; ``measure`` turns one point into
-rows; ``plot`` draws all rows; each claim judges the rows by a rule that stands there before any run.
+rows; ``plot`` draws all rows; each claim judges the rows by a rule that stands there before any run. What a
+point has under ``labels`` is not measured but added to its rows, so that figures with other names for the
+same thing share it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class Setting:
     scale: str = "small"
     data: Mapping[str, str] = field(default_factory=dict)
     joining: tuple[str, ...] = ()
+    asked: list[str] = field(default_factory=list, compare=False)  # data sets asked for, for the caption
 
     @property
     def small(self) -> bool:
@@ -46,6 +49,8 @@ class Setting:
         """Return the spelling of the stream that stands for a data set of the papers, such as WP."""
         if name not in self.data:
             raise EvenflowError(f"there is no data set {name!r}; known are {', '.join(sorted(self.data))}.")
+        if name not in self.asked:
+            self.asked.append(name)
         return self.data[name]
 
     def schemes(self, *names: str) -> list[str]:
@@ -70,7 +75,7 @@ class Claim:
     text: str
     expected: str
     judge: Callable[[Rows], Judgement]
-    why: str = ""  # the explanation that stands beside it when it differs
+    why: str = ""  # the explanation that stands beside it when it does not hold, or only in direction
     peer: str = ""  # what the published code really does, where that is not what the paper says
 
 
@@ -93,11 +98,25 @@ class Experiment:
         """Paper and figure, as on the command line."""
         return f"{self.paper}/{self.figure}"
 
+    def rows(self, point: Row) -> list[Row]:
+        """Measure a point and label its rows."""
+        return labelled(point, self.measure(**measured(point)))
+
+
+def measured(point: Row) -> Row:
+    """Return what is measured of a point: all but its labels."""
+    return {name: value for name, value in point.items() if name != "labels"}
+
+
+def labelled(point: Row, rows: Rows) -> list[Row]:
+    """Return a point's rows with its labels."""
+    return [{**row, **point.get("labels", {})} for row in rows]
+
 
 def judge(claim: Claim, rows: Rows) -> Judgement:
     """Apply a claim's rule; rows that lack what it needs make it untested, not failed."""
     if not rows:
-        return Judgement(UNTESTED, "no points", "nothing was measured for this figure")
+        return Judgement(UNTESTED, "no points", claim.why or "nothing was measured for this figure")
     try:
         found = claim.judge(rows)
     except (KeyError, IndexError, StopIteration, ZeroDivisionError) as error:
@@ -106,6 +125,8 @@ def judge(claim: Claim, rows: Rows) -> Judgement:
         raise EvenflowError(f"{found.verdict!r} is not a verdict; choose one of {', '.join(VERDICTS)}.")
     if found.verdict == DIFFERS and not found.note:
         return Judgement(DIFFERS, found.measured, claim.why or "not explained yet")
+    if found.verdict == DIRECTION and not found.note:
+        return Judgement(DIRECTION, found.measured, claim.why)
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import evenflow as ef
-from evenflow.papers.experiment import Row
+from evenflow.papers.experiment import HOLDS, UNTESTED, Judgement, Row, Rows
 from evenflow.simulate import Queueing, simulate
+from evenflow.simulate.survey import survey
+from evenflow.streams import open_stream
 
 
 def zipf(z: float, keys: float, messages: float, seed: int = 1) -> str:
@@ -27,9 +30,8 @@ def simulated(
     parameters: dict[str, Any] | None = None,
     queueing: dict[str, Any] | None = None,
     over_time: bool = False,
-    labels: dict[str, Any] | None = None,
 ) -> list[Row]:
-    """Simulate one configuration: one row with its numbers and ``labels``, or one row per mark."""
+    """Simulate one configuration: one row with its numbers, or one row per mark."""
     result = simulate(
         ef.scheme(scheme, **(parameters or {})),
         stream,
@@ -38,10 +40,43 @@ def simulated(
         seed=seed,
         queueing=Queueing(**queueing) if queueing is not None else None,
     )
-    row = {**result.row(), **(labels or {})}
+    row = result.row()
     row.pop("messages_per_second")  # the only number that another run does not repeat
     if not over_time:
         return [row]
     marks = result.table().to_pylist()
-    same = {"scheme": scheme, "workers": workers, "sources": sources, **(labels or {})}
+    same = {"scheme": scheme, "workers": workers, "sources": sources}
     return [{**same, **mark} for mark in marks]
+
+
+def measure_data(data: str, stream: str) -> list[Row]:
+    """Count a stream's messages, keys and the share of its hottest key."""
+    found = survey(open_stream(stream), counts=True, seconds=False)
+    assert found.counts is not None
+    p1 = float(found.counts.max() / found.messages)
+    return [{"data": data, "messages": found.messages, "keys": int((found.counts > 0).sum()), "p1": p1}]
+
+
+def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Rows], Judgement]:
+    """Judge a table of streams: messages, keys and hottest share within 5 percent of the paper's.
+
+    Streams of other sizes are not the paper's, so what the paper says of its own remains untested.
+    """
+
+    def judged(rows: Rows) -> Judgement:
+        found = {row["data"]: row for row in rows}
+        text = "; ".join(
+            f"{name}: {found[name]['messages']:,} messages, {found[name]['keys']:,} keys, "
+            f"p1 {found[name]['p1']:.2%}"
+            for name in paper
+        )
+        same = [
+            expected is None or abs(found[name][column] / expected - 1) <= 0.05
+            for name, values in paper.items()
+            for column, expected in zip(("messages", "keys", "p1"), values, strict=True)
+        ]
+        if all(same):
+            return Judgement(HOLDS, text)
+        return Judgement(UNTESTED, text, "the paper's own streams cannot be had; these stand in for them")
+
+    return judged

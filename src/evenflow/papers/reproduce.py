@@ -19,15 +19,18 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evenflow.errors import EvenflowError
-from evenflow.papers.experiment import Claim, Experiment, Row, Rows, Setting, judge
+from evenflow.papers.data import described
+from evenflow.papers.experiment import Claim, Experiment, Row, Rows, Setting, judge, labelled, measured
 from evenflow.schemes import register
 
 Say = Callable[[int, int, str], None]  # done, total, what is running
+_Measured = tuple[list[Row], float]  # rows, processor seconds
 
 
 @dataclass
@@ -37,6 +40,7 @@ class Outcome:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     claims: list[Row] = field(default_factory=list)
     captions: dict[str, str] = field(default_factory=dict)
+    data: dict[str, list[str]] = field(default_factory=dict)  # by figure: what stands for the paper's streams
     failures: dict[str, str] = field(default_factory=dict)
 
 
@@ -60,10 +64,13 @@ def reproduce(
     outcome = Outcome()
     tasks: list[_Task] = []
     for one in experiments:
+        asking = replace(setting, asked=[])
         try:
             tasks += [
-                _Task(one.name, one.measure, point, _file(out, one, point)) for point in one.points(setting)
+                _Task(one.name, one.measure, point, _file(out, one, point)) for point in one.points(asking)
             ]
+            outcome.data[one.name] = [described(name, setting.data[name]) for name in asking.asked]
+            outcome.captions[one.name] = " ".join([one.caption, *_sentence(outcome.data[one.name])])
         except Exception:
             outcome.failures[one.name] = traceback.format_exc(limit=2).strip()
     (out / "points").mkdir(parents=True, exist_ok=True)
@@ -75,14 +82,12 @@ def reproduce(
             continue
         own = [task for task in tasks if task.experiment == one.name]
         try:
-            rows = [row for task in own for row in json.loads(task.file.read_text(encoding="utf-8"))["rows"]]
+            rows = [row for task in own for row in labelled(task.point, _kept(task))]
             outcome.rows[one.name] = rows
             _write_figure(one, rows, out)
+            outcome.claims += [claim_row(one, claim, rows) for claim in one.claims]
         except Exception:
             outcome.failures[one.name] = traceback.format_exc(limit=3).strip()
-            continue
-        outcome.captions[one.name] = one.caption
-        outcome.claims += [claim_row(one, claim, rows) for claim in one.claims]
     text = json.dumps(outcome.claims, indent=1, ensure_ascii=False)
     (out / "claims.json").write_text(text + "\n", encoding="utf-8")
     return outcome
@@ -107,46 +112,71 @@ def claim_row(one: Experiment, claim: Claim, rows: Rows) -> Row:
 def _file(out: Path, one: Experiment, point: Row) -> Path:
     """Return where a point is kept: figures that measure the same point share it."""
     measured_by = f"{one.measure.__module__}.{one.measure.__qualname__}"
-    text = json.dumps([measured_by, one.version, point], sort_keys=True)
+    text = json.dumps([measured_by, one.version, measured(point)], sort_keys=True)
     return out / "points" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def _sentence(data: list[str]) -> list[str]:
+    text = "; ".join(data)
+    return [f"{text[0].upper()}{text[1:]}."] if text else []
 
 
 def _measure_all(
     tasks: list[_Task], total: int, jobs: int, say: Say, own_schemes: Sequence[str], outcome: Outcome
 ) -> None:
-    done = total - len(tasks)
+    follow = _Follow(total - len(tasks), total, say)
     if not tasks:
-        say(done, total, "nothing new to measure")
+        say(total, total, "nothing new to measure")
         return
     if jobs <= 1:
         for task in tasks:
-            say(done, total, task.experiment)
-            _keep(task, lambda own=task: own.measure(**own.point), outcome)
-            done += 1
-        say(done, total, "done")
+            follow([task])
+            _keep(task, partial(_timed, task.measure, measured(task.point)), outcome)
+            follow.done += 1
+        follow([])
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
         jobs, context, initializer=_start, initargs=(list(own_schemes), list(sys.path))
     ) as pool:
-        running: dict[Future[list[Row]], _Task] = {}
+        running: dict[Future[_Measured], _Task] = {}
         waiting = list(reversed(tasks))
         try:
             while waiting or running:
                 while waiting and len(running) < 2 * jobs:
                     task = waiting.pop()
-                    running[pool.submit(task.measure, **task.point)] = task
-                say(done, total, ", ".join(dict.fromkeys(task.experiment for task in running.values())))
+                    running[pool.submit(_timed, task.measure, measured(task.point))] = task
+                follow(list(running.values())[:jobs])
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    task = running.pop(future)
-                    _keep(task, future.result, outcome)
-                    done += 1
+                    _keep(running.pop(future), future.result, outcome)
+                    follow.done += 1
         except KeyboardInterrupt:
-            for future in running:
-                future.cancel()
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():  # they ignore the interrupt: see _start
+                process.terminate()
             raise
-    say(done, total, "done")
+    follow([])
+
+
+class _Follow:
+    """Says what is running and, by the points measured so far, how long the rest takes."""
+
+    def __init__(self, done: int, total: int, say: Say):
+        self.done = done
+        self._found = done
+        self._total = total
+        self._say = say
+        self._start = time.monotonic()
+
+    def __call__(self, running: Sequence[_Task]) -> None:
+        what = ", ".join(dict.fromkeys(task.experiment for task in running)) or "done"
+        new = self.done - self._found
+        if new and running:
+            seconds = (time.monotonic() - self._start) / new * (self._total - self.done)
+            what += (
+                f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
+            )
+        self._say(self.done, self._total, what)
 
 
 def _start(own_schemes: list[str], path: list[str]) -> None:
@@ -167,18 +197,30 @@ def register_own(spec: str) -> None:
     register(found)
 
 
-def _keep(task: _Task, measure: Callable[..., list[Row]], outcome: Outcome) -> None:
+def _timed(measure: Callable[..., list[Row]], point: Row) -> _Measured:
+    """Measure a point; return its rows and the processor seconds that they took."""
+    start = time.process_time()
+    return measure(**point), time.process_time() - start
+
+
+def _keep(task: _Task, measure: Callable[[], _Measured], outcome: Outcome) -> None:
     """Measure a task and keep its rows, or note why its figure fails."""
-    start = time.perf_counter()
     try:
-        rows = measure()
+        rows, seconds = measure()
     except Exception:
         outcome.failures[task.experiment] = traceback.format_exc(limit=-2).strip()
         return
-    text = json.dumps({"point": task.point, "rows": rows, "seconds": time.perf_counter() - start})
+    text = json.dumps({"point": measured(task.point), "rows": rows, "seconds": round(seconds, 3)})
     temporary = task.file.with_suffix(f".{os.getpid()}.tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(task.file)
+
+
+def _kept(task: _Task) -> list[Row]:
+    if not task.file.exists():
+        raise EvenflowError(f"a point that it shares with another figure failed: {measured(task.point)}.")
+    rows: list[Row] = json.loads(task.file.read_text(encoding="utf-8"))["rows"]
+    return rows
 
 
 def _write_figure(one: Experiment, rows: Rows, out: Path) -> None:

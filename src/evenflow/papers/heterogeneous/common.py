@@ -20,7 +20,7 @@ EPSILON = 0.01
 VIRTUAL_WORKERS = 10
 WP_MESSAGES = 22_000_000
 WP_LAW = zipf(1.0552, 2.9e6, WP_MESSAGES)  # p1 = 9.32 percent
-STAND_IN = "sotu_words stands in for WP, congress_words for TW; WP law: a Zipf law with WP's sizes."
+LAW = "WP law (paper scale): a Zipf law with WP's sizes."
 
 
 def pages(setting: Setting) -> list[tuple[str, str]]:

@@ -24,8 +24,8 @@ from evenflow.papers.experiment import (
     share_of,
 )
 from evenflow.papers.heterogeneous.common import (
+    LAW,
     SCHEMES,
-    STAND_IN,
     VIRTUAL_WORKERS,
     WP_MESSAGES,
     by_symbol,
@@ -58,7 +58,6 @@ def measure_time(
     virtual_workers: int = VIRTUAL_WORKERS,
     changes: list[Any] | None = None,
     marks: int = 100,
-    labels: dict[str, Any] | None = None,
 ) -> list[Row]:
     """Queue a stream at ten workers; one row per mark. ``changes``: capacities from a message of WP on."""
     scheme = SCHEMES.get(symbol, symbol)
@@ -77,10 +76,7 @@ def measure_time(
     )
     same = {"symbol": symbol, "virtual_workers": virtual_workers, "changed_at": [at for at, _ in places]}
     kept = ("messages", "queue_spread", "latency_spread", "utilisation_spread", "utilisation_mean")
-    return [
-        {**same, **{name: mark[name] for name in kept}, **(labels or {})}
-        for mark in plain(result.table().to_pylist())
-    ]
+    return [{**same, **{name: mark[name] for name in kept}} for mark in plain(result.table().to_pylist())]
 
 
 def change_places(changes: list[Any], messages: int) -> list[tuple[int, str]]:
@@ -469,7 +465,7 @@ def _outperforms(rows: Rows) -> Judgement:
 
 
 _SHORT = "The stand-in for WP is twelve times shorter than WP."
-_MEASURED = f"Queueing model at 80 percent of all capacity, ten workers, one source. {STAND_IN}"
+_MEASURED = f"Queueing model at 80 percent of all capacity, ten workers, one source. {LAW}"
 _OWN = "Which number fits best depends on the capacities' ratio and on how a worker's signals are paired."
 _CLUSTER = (
     "Queueing model: 8 sources, 24 workers; equal ones run at 80 percent at 1 ms, the longest delay; claims "
@@ -574,7 +570,7 @@ EXPERIMENTS = [
         "heterogeneous",
         "fig13",
         "Throughput and latency on equal workers",
-        f"{_CLUSTER} {STAND_IN}",
+        f"{_CLUSTER} {LAW}",
         _cluster_points("24x1"),
         measure_cluster,
         _plot_cluster,
@@ -593,7 +589,7 @@ EXPERIMENTS = [
         "heterogeneous",
         "fig14",
         "Throughput and latency with two of 24 workers at 30 percent",
-        f"{_CLUSTER} {STAND_IN}",
+        f"{_CLUSTER} {LAW}",
         _cluster_points("2x0.3,22x1"),
         measure_cluster,
         _plot_cluster,
