@@ -3,4 +3,4 @@
 Numbers are ratios within one run. ``evenflow bench`` runs them; the repository's ``benchmarks/`` has results.
 """
 
-BENCHMARKS = ("routers", "sketches", "hashing", "peers", "streams", "simulator", "fill", "spark")
+BENCHMARKS = ("routers", "sketches", "hashing", "peers", "streams", "simulator", "fill", "spark", "stateful")

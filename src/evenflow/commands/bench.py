@@ -110,6 +110,15 @@ def spark(as_json: Json = False, quick: Quick = False) -> None:
     _run("spark", as_json, quick=quick)
 
 
+@bench.command()
+def stateful(as_json: Json = False, quick: Quick = False) -> None:
+    """Keyed state on Spark: what moves when workers join, cost of a batch, throughput beside Spark's state.
+
+    Example: `evenflow bench stateful --quick`
+    """
+    _run("stateful", as_json, quick=quick)
+
+
 @bench.command("all")
 def everything(as_json: Json = False, quick: Quick = False) -> None:
     """All of these, each shown when it is done; JSON is one object with a list for each.

@@ -1,0 +1,411 @@
+"""`stateful` on Spark: what a batch costs as the state grows, and throughput beside Spark's own state.
+
+Every query reads files, one per micro-batch; its time is what Spark reports for its batches (the whole
+trigger), after some to warm up. Compared are queries of one run over the same files.
+
+* ``cost``: 10^4 of 10^5 and of 10^6 keys touched per batch. Memory is the peak resident size of the workers'
+  Python processes, as they tell it with their outputs.
+* ``uniform``, ``skew``: the same counting of rows per key by `stateful`, `applyInPandasWithState` and
+  `transformWithStateInPandas`: next to no work on a uniform stream, and 10 ms per hundred rows on a Zipf
+  stream with z = 1.4. Work is sleep, so that eight workers are eight on a machine with fewer cores.
+* ``slow``: two of eight workers are slowed to 30 percent; key grouping beside schemes that follow speeds.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import evenflow as ef
+from evenflow.bench.measure import Row, Say, silent
+from evenflow.kernels import Int64Array
+from evenflow.report.tables import Table
+from evenflow.spark.keyed_processor import KeyedProcessor
+from evenflow.streams.sampling import zipf_weights
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    Session = Callable[[str], SparkSession]  # master -> a session on it
+
+PER_ROW = 1e-4  # seconds: 10 ms per hundred rows
+SLOWED = (1, 5)
+SPEED = 0.3
+SLOW_ROW = 4e-4  # seconds
+OUTPUT = "k long, n long"
+
+
+class Count(KeyedProcessor):
+    """Count the rows of a key; what a row costs is up to those below."""
+
+    state = "n long"
+
+    def start(self, key: Any) -> dict[str, Any]:
+        """Return no rows."""
+        return {"n": 0}
+
+    def process(self, key: Any, state: dict[str, Any], rows: Any) -> tuple[Any, ...]:
+        """Work, and count."""
+        self.work(len(rows))
+        state["n"] += len(rows)
+        return state, [{"k": key, "n": state["n"]}]
+
+    def work(self, rows: int) -> None:
+        """Do nothing."""
+
+
+class Working(Count):
+    """10 ms per hundred rows."""
+
+    def work(self, rows: int) -> None:
+        """Sleep."""
+        time.sleep(rows * PER_ROW)
+
+
+class Slowed(Count):
+    """Rows that take longer on some workers."""
+
+    def work(self, rows: int) -> None:
+        """Sleep as long as this worker needs."""
+        from pyspark import TaskContext
+
+        slow = TaskContext.get().partitionId() in SLOWED
+        time.sleep(rows * SLOW_ROW / (SPEED if slow else 1.0))
+
+
+class Weighing(Count):
+    """Tell the peak size of the process with every count."""
+
+    def process(self, key: Any, state: dict[str, Any], rows: Any) -> tuple[Any, ...]:
+        """Count the rows; the output's n is KiB."""
+        state["n"] += len(rows)
+        return state, [{"k": key, "n": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}]
+
+
+class Ran(NamedTuple):
+    """A query that is done: rows and milliseconds of its batches, and what the loop decided."""
+
+    rows: list[int]
+    milliseconds: list[float]
+    shares: list[float] | None = None  # of rows, each worker's in the last batch
+    adopted: int = 0
+
+    def speed(self, skip: int) -> float:
+        """Return rows per second of the batches after the first ``skip``."""
+        return sum(self.rows[skip:]) / sum(self.milliseconds[skip:]) * 1000
+
+
+def run(session: Session, *, quick: bool = False, say: Say = silent) -> list[Row]:
+    """Measure all parts; ``quick`` takes a tenth of the rows and fewer batches."""
+    few = prepared(session("local[2]"), 4)
+    rows = cost(few, quick=quick, say=say)
+    rows += uniform(few, quick=quick, say=say)
+    many = prepared(session("local[8]"), 8)
+    rows += skew(many, quick=quick, say=say)
+    rows += slow(many, quick=quick, say=say)
+    return rows
+
+
+def prepared(spark: SparkSession, partitions: int) -> SparkSession:
+    """Return the session with as many partitions for Spark's own state as ours has workers."""
+    from evenflow.spark.merging import PROVIDER, ROCKS_DB
+
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    spark.conf.set(PROVIDER, ROCKS_DB)  # what transformWithState needs
+    return spark
+
+
+def cost(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
+    """Return the time of a batch that touches a part of a small and of a large state."""
+    sizes, touched, batches = ((10**4, 10**5), 10**3, 4) if quick else ((10**5, 10**6), 10**4, 9)
+    found: list[Row] = []
+    with files(spark, [np.arange(touched)] * 4) as source:
+        stateful_query(source, Weighing(), 4, "key")  # Spark itself warms up
+    for place, size in enumerate(sizes):
+        say(place, len(sizes), f"cost, {size} keys of state")
+        random = np.random.default_rng(size)
+        parts = [np.arange(size)] + [random.choice(size, touched, replace=False) for _ in range(batches)]
+        peak: list[int] = []
+
+        def keep_peak(df: DataFrame, batch: int, peak: list[int] = peak) -> None:
+            peak.append(int(df.agg({"n": "max"}).collect()[0][0]))
+
+        with files(spark, parts) as source:
+            done, held = stateful_query(source, Weighing(), 4, "key", keep_peak)
+        times = done.milliseconds[3:]  # the first loads the state, two warm up
+        found.append(
+            {
+                "part": "cost",
+                "keys": size,
+                "touched": touched,
+                "ms": statistics.median(times),
+                "loading_ms": done.milliseconds[0],
+                "peak_worker_mib": max(peak) / 1024,
+                "read_bytes": held["bytes_read"],
+            }
+        )
+    for row in found:
+        row["ratio"] = row["ms"] / found[0]["ms"]
+    return found
+
+
+def uniform(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
+    """Return throughput on a uniform stream with next to no work."""
+    rows, keys, batches = (5000, 500, 4) if quick else (50_000, 5000, 8)
+    random = np.random.default_rng(1)
+    parts = [random.integers(0, keys, rows) for _ in range(batches)]
+    ways = {"stateful": lambda source: stateful_query(source, Count(), 4, "explicit")[0]} | peers("count")
+    with files(spark, parts) as source:
+        return beside("uniform", source, ways, skip=2, rounds=1 if quick else 2, say=say)
+
+
+def skew(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
+    """Return throughput on Zipf z = 1.4 with work for every row."""
+    rows, batches = (4000, 5) if quick else (40_000, 9)
+    parts = zipf_parts(1.4, 10_000, rows, batches, seed=2)
+    ways = {
+        "stateful, explicit": lambda source: stateful_query(source, Working(), 8, "explicit")[0],
+        "stateful, fill": lambda source: stateful_query(source, Working(), 8, "fill", split=False)[0],
+    } | peers("work")
+    with files(spark, parts) as source:
+        return beside("skew", source, ways, skip=4, rounds=1, say=say)
+
+
+def slow(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
+    """Return throughput and shares of rows when two of eight workers are slow."""
+    rows, batches = (4000, 6) if quick else (30_000, 8)
+    parts = zipf_parts(0.5, 2000, rows, batches, seed=3)
+    longer = zipf_parts(0.5, 2000, rows // 2, batches + 7, seed=3)  # one virtual worker per batch takes time
+    ways: dict[str, tuple[list[Int64Array], int, dict[str, Any]]] = {
+        "key": (parts, 3, {}),
+        "explicit": (parts, 3, {}),
+        "consistent": (longer, 10, {"allocation": "key"}),
+    }
+    found: list[Row] = []
+    for place, (name, (some, skip, parameters)) in enumerate(ways.items()):
+        say(place, len(ways), f"slow, {name}")
+        with files(spark, some) as source:
+            done, _ = stateful_query(source, Slowed(), 8, name, **parameters)
+        shares = np.array(done.shares)
+        others = float(np.delete(shares, SLOWED).mean())
+        found.append(
+            {
+                "part": "slow",
+                "what": name,
+                "rows_per_second": done.speed(skip),
+                "all_rows_per_second": done.speed(0),
+                "slow_share": float(shares[list(SLOWED)].mean()) / others,
+                "adopted": done.adopted,
+            }
+        )
+    for row in found:
+        row["of_key_grouping"] = row["rows_per_second"] / found[0]["rows_per_second"]
+    return found
+
+
+def zipf_parts(z: float, keys: int, rows: int, batches: int, seed: int) -> list[Int64Array]:
+    """Return the keys of some micro-batches."""
+    heat = np.asarray(zipf_weights(keys, z), np.float64)
+    random = np.random.default_rng(seed)
+    return [random.choice(keys, rows, p=heat / heat.sum()).astype(np.int64) for _ in range(batches)]
+
+
+def beside(
+    part: str,
+    source: DataFrame,
+    ways: dict[str, Callable[[DataFrame], Ran]],
+    *,
+    skip: int,
+    rounds: int,
+    say: Say,
+) -> list[Row]:
+    """Run every way in turn; return rows per second, and ours over the faster of Spark's two."""
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    adopted = dict.fromkeys(ways, 0)
+    for turn in range(rounds):
+        for place, (name, way) in enumerate(ways.items()):
+            say(turn * len(ways) + place, rounds * len(ways), f"{part}, {name}")
+            done = way(source)
+            speeds[name].append(done.speed(skip))
+            adopted[name] = done.adopted
+    median = {name: statistics.median(some) for name, some in speeds.items()}
+    fastest = max(median[name] for name in PEERS)
+    return [
+        {
+            "part": part,
+            "what": name,
+            "rows_per_second": median[name],
+            "of_faster_peer": median[name] / fastest,
+            **{f"of_{peer}": median[name] / median[peer] for peer in PEERS},
+            "adopted": adopted[name],
+        }
+        for name in ways
+    ]
+
+
+@contextmanager
+def files(spark: SparkSession, parts: Sequence[Int64Array]) -> Iterator[DataFrame]:
+    """A stream of one file per micro-batch: a key and a number."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+        for number, keys in enumerate(parts):
+            table = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(np.arange(keys.size))})
+            path = Path(folder) / f"{number:04}.parquet"
+            pq.write_table(table, path)
+        reader = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1)
+        yield reader.parquet(folder)
+
+
+def stateful_query(
+    source: DataFrame,
+    using: KeyedProcessor,
+    workers: int,
+    scheme: str,
+    sink: Callable[[DataFrame, int], None] | None = None,
+    **parameters: Any,
+) -> tuple[Ran, dict[str, Any]]:
+    """Run `stateful` over all files; return its batches, and the loads of the last one."""
+    from evenflow.spark import stateful
+
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+        writer = stateful(
+            source, "k", using, OUTPUT, folder, workers, ef.scheme(scheme, **parameters)
+        )  # fmt: skip
+        query = writer.start(sink or drain, availableNow=True)
+        query.awaitTermination()
+        loads = query.loads()
+        rows, milliseconds = batches_of(query)
+        adopted = sum(bool(decision["adopted"]) for decision in query.decisions())
+        query.stop()
+        shares = [own / sum(loads.rows) for own in loads.rows]
+    return Ran(rows, milliseconds, shares, adopted), {"bytes_read": sum(loads.read)}
+
+
+def drain(df: DataFrame, batch: int) -> None:
+    """Compute every output and keep none."""
+    df.write.format("noop").mode("overwrite").save()
+
+
+def batches_of(query: Any) -> tuple[list[int], list[float]]:
+    """Return rows and milliseconds of every micro-batch of a query that is done."""
+    progress = [batch for batch in query.recentProgress if batch["numInputRows"]]
+    return (
+        [int(batch["numInputRows"]) for batch in progress],
+        [float(batch["durationMs"]["triggerExecution"]) for batch in progress],
+    )
+
+
+APPLY, TRANSFORM = "applyInPandasWithState", "transformWithStateInPandas"
+PEERS = (APPLY, TRANSFORM)
+
+
+def peers(work: str) -> dict[str, Callable[[DataFrame], Ran]]:
+    """Return the same processor by Spark's own means."""
+    per_row = PER_ROW if work == "work" else 0.0
+    return {
+        APPLY: lambda source: spark_query(apply_in_pandas(source, per_row)),
+        TRANSFORM: lambda source: spark_query(transform_in_pandas(source, per_row)),
+    }
+
+
+def spark_query(frame: DataFrame) -> Ran:
+    """Run a query of Spark's own over all files."""
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+        query = (
+            frame.writeStream.format("noop")
+            .outputMode("update")
+            .option("checkpointLocation", folder)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return Ran(*batches_of(query))
+
+
+def apply_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
+    """Count by `applyInPandasWithState`."""
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    def count(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        [total] = state.get if state.exists else (0,)
+        for frame in frames:
+            if per_row:
+                time.sleep(len(frame) * per_row)
+            total += len(frame)
+        state.update((total,))
+        yield pd.DataFrame({"k": [key[0]], "n": [total]})
+
+    return source.groupBy("k").applyInPandasWithState(
+        count, OUTPUT, "n long", "update", GroupStateTimeout.NoTimeout
+    )
+
+
+def transform_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
+    """Count by `transformWithStateInPandas`."""
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Counter(StatefulProcessor):  # type: ignore[misc]  # PySpark is untyped here
+        def init(self, handle: Any) -> None:
+            self.total = handle.getValueState("n", "n long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+            import pandas as pd
+
+            total = self.total.get()[0] if self.total.exists() else 0
+            for frame in rows:
+                if per_row:
+                    time.sleep(len(frame) * per_row)
+                total += len(frame)
+            self.total.update((total,))
+            yield pd.DataFrame({"k": [key[0]], "n": [total]})
+
+        def close(self) -> None:
+            pass
+
+    return source.groupBy("k").transformWithStateInPandas(Counter(), OUTPUT, "update", "none")
+
+
+COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "cost": (
+        "A batch that touches a part of the state",
+        ("keys", "touched", "ms", "ratio", "loading_ms", "peak_worker_mib", "read_bytes"),
+    ),
+    "uniform": (
+        "A uniform stream, next to no work, 4 workers on 2 cores",
+        ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS)),
+    ),
+    "skew": (
+        "Zipf z = 1.4, 10 ms of work per hundred rows, 8 workers",
+        ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS), "adopted"),
+    ),
+    "slow": (
+        "Two of eight workers at 30 percent, Zipf z = 0.5",
+        ("what", "rows_per_second", "of_key_grouping", "slow_share", "all_rows_per_second", "adopted"),
+    ),
+}
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return one table for each part."""
+    return [
+        Table(
+            title,
+            tuple(name.replace("_", " ") for name in names),
+            [tuple(row[name] for name in names) for row in rows if row["part"] == part],
+        )
+        for part, (title, names) in COLUMNS.items()
+        if any(row["part"] == part for row in rows)
+    ]
