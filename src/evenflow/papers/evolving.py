@@ -348,7 +348,7 @@ def _assignment_helps(rows: Rows) -> Judgement:
 
 def _churn_points(setting: Setting) -> list[Row]:
     return [
-        {"workers": n, "change": change, "z": z, "ring": ring, "messages": setting.pick(100_000, 5_000_000)}
+        {"workers": n, "change": change, "z": z, "ring": ring, "messages": setting.pick(1_000_000, 5_000_000)}
         for n in setting.pick((64,), WORKERS)
         for change in (1, -1)
         for z in setting.pick((1.0, 2.0), SKEWS)

@@ -1,0 +1,277 @@
+"""`evolving`: what its figures measure, and that every rule tells right from wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from evenflow.papers import find
+from evenflow.papers.data import GENERATED
+from evenflow.papers.evolving import EXPERIMENTS, evolving, relative
+from evenflow.papers.experiment import (
+    DIFFERS,
+    DIRECTION,
+    HOLDS,
+    UNTESTED,
+    Judgement,
+    Row,
+    Setting,
+    judge,
+    measured,
+)
+
+FIGURES = [one.figure for one in EXPERIMENTS if one.figure != "fig4"]
+
+
+def _judged(figure: str, beginning: str, rows: list[Row]) -> Judgement:
+    (claim,) = (one for one in find([f"evolving/{figure}"])[0].claims if one.text.startswith(beginning))
+    return judge(claim, rows)
+
+
+def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
+    return _judged(figure, beginning, rows).verdict
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
+    points = find([f"evolving/{figure}"])[0].points(Setting(scale, GENERATED))
+    spelled = [json.dumps(point, sort_keys=True) for point in points]
+    assert len(set(spelled)) == len(spelled) > 0
+    assert [json.loads(text) for text in spelled] == points
+
+
+def test_paper_scale_is_ten_runs_of_five_million() -> None:
+    points = find(["evolving/fig10"])[0].points(Setting("paper", GENERATED))
+    assert {point["stream"] for point in points if point["labels"]["z"] == 1.0} == {
+        evolving(1.0, 5e6, seed) for seed in range(1, 11)
+    }
+
+
+def test_the_usual_fish_is_measured_once_for_all_figures() -> None:
+    """Decay 0.2, threshold 1/(4n), epochs, CHK: the same scheme under five names."""
+    setting = Setting("small", GENERATED)
+    usual = []
+    for figure, label in (("fig14", "w/ epoch"), ("fig15", "CHK")):
+        points = find([f"evolving/{figure}"])[0].points(setting)
+        usual.append([measured(point) for point in points if point["labels"]["label"] == label])
+    assert usual[0] == usual[1]
+    assert "parameters" not in usual[0][0]
+
+
+def test_an_engine_s_speed_is_not_simulated() -> None:
+    found = _judged("fig4", "the same work", [])
+    assert (found.verdict, found.note) == (UNTESTED, "no simulation can show how an engine's speed changes")
+    changes = [_verdict("fig4", "the same work", [{"change": change}]) for change in (0.04, 0.08, 0.2)]
+    assert changes == [HOLDS, DIRECTION, DIFFERS]
+
+
+def test_relative_to_another_scheme_over_seeds() -> None:
+    rows = [
+        {"label": label, "workers": 16, "makespan": value}
+        for label, values in (("shuffle", (1.0, 3.0)), ("fish", (2.0, 4.0)))
+        for value in values
+    ]
+    assert relative(rows, "makespan", "shuffle", ("workers",)) == [
+        {"label": "shuffle", "workers": 16, "relative": 1.0},
+        {"label": "fish", "workers": 16, "relative": 1.5},
+    ]
+
+
+def _times(**change: float) -> list[Row]:
+    """Return execution times and pairs as the paper has them, relative to SG and FG."""
+    times = {
+        "shuffle": 1.0,
+        "fish": 1.05,
+        "key": 40.0,
+        "partial-key": 10.0,
+        "d-choices": 14.0,
+        "w-choices": 13.0,
+    }
+    pairs = {"shuffle": 80.0, "fish": 2.4, "key": 1.0, "partial-key": 1.5, "d-choices": 3.0, "w-choices": 4.0}
+    times |= {name: value for name, value in change.items() if name in times}
+    pairs |= {name[len("pairs_") :]: value for name, value in change.items() if name.startswith("pairs_")}
+    return [
+        {
+            "label": name,
+            "workers": 128,
+            "z": 1.0,
+            "data": "AM",
+            "makespan": times[name],
+            "replicas": pairs[name],
+        }
+        for name in times
+    ]
+
+
+@pytest.mark.parametrize(
+    ("figure", "beginning", "change", "verdict"),
+    [
+        ("fig9", "FISH is within", {}, HOLDS),
+        ("fig9", "FISH is within", {"fish": 1.2}, DIRECTION),
+        ("fig9", "FISH is within", {"fish": 2.2}, DIFFERS),
+        ("fig9", "up to 8.32", {}, HOLDS),
+        ("fig9", "up to 8.32", {"partial-key": 2.0}, DIRECTION),
+        ("fig9", "up to 8.32", {"partial-key": 1.0}, DIFFERS),
+        ("fig9", "up to 7.44", {}, HOLDS),
+        ("fig9", "up to 7.44", {"d-choices": 1.0}, DIFFERS),
+        ("fig9", "up to 6.95", {}, HOLDS),
+        ("fig9", "up to 6.95", {"w-choices": 1.0}, DIFFERS),
+        ("fig10", "FISH is within", {"fish": 1.35}, HOLDS),
+        ("fig10", "FISH is within", {"fish": 1.36}, DIRECTION),
+        ("fig10", "FISH is within", {"fish": 3.0}, DIFFERS),
+        ("fig10", "up to 13.57", {}, HOLDS),
+        ("fig10", "up to 13.57", {"d-choices": 1.0}, DIFFERS),
+        ("fig10", "up to 12.05", {}, HOLDS),
+        ("fig10", "up to 12.05", {"w-choices": 2.0}, DIRECTION),
+        ("fig11", "FISH's memory", {}, HOLDS),
+        ("fig11", "FISH's memory", {"pairs_fish": 3.1}, DIRECTION),
+        ("fig11", "FISH's memory", {"pairs_fish": 6.1}, DIFFERS),
+        ("fig11", "SG's is", {}, HOLDS),
+        ("fig11", "SG's is", {"pairs_shuffle": 8.0}, DIRECTION),
+        ("fig11", "SG's is", {"pairs_shuffle": 4.0}, DIFFERS),
+        ("fig20", "at z = 1.0", {}, HOLDS),
+        ("fig20", "at z = 1.0", {"pairs_fish": 8.0}, DIRECTION),
+        ("fig20", "at z = 1.0", {"pairs_fish": 9.0}, DIFFERS),
+        ("fig20", "always below", {"pairs_fish": 12.0}, HOLDS),
+        ("fig20", "always below", {"pairs_fish": 20.0}, DIRECTION),
+        ("fig20", "always below", {"pairs_fish": 30.0}, DIFFERS),
+    ],
+)
+def test_rules_of_time_and_memory(
+    figure: str, beginning: str, change: dict[str, float], verdict: str
+) -> None:
+    assert _verdict(figure, beginning, _times(**change)) == verdict
+
+
+def _variants(first: str, second: str, time: float, memory: float = 1.0) -> list[Row]:
+    """Return rows in which ``first`` takes ``time`` times as long and ``memory`` times the memory."""
+    return [
+        {"label": label, "workers": 128, "z": 1.0, "makespan": times, "memory": held}
+        for label, times, held in ((first, time, memory), (second, 1.0, 1.0))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("figure", "beginning", "rows", "verdict"),
+    [
+        ("fig12", "without decay", _variants("1", "0.2", 11.0), HOLDS),
+        ("fig12", "without decay", _variants("1", "0.2", 2.0), DIRECTION),
+        ("fig12", "without decay", _variants("1", "0.2", 1.0), DIFFERS),
+        ("fig12", "forgetting", _variants("0", "0.2", 1.0, 2.5), HOLDS),
+        ("fig12", "forgetting", _variants("0", "0.2", 1.0, 1.2), DIRECTION),
+        ("fig12", "forgetting", _variants("0", "0.2", 1.0, 1.0), DIFFERS),
+        ("fig13", "only the", _variants("2/n", "0.25/n", 1.2), HOLDS),
+        ("fig13", "only the", _variants("2/n", "0.25/n", 1.0), DIFFERS),
+        ("fig14", "epochs", _variants("w/o epoch", "w/ epoch", 12.0), HOLDS),
+        ("fig14", "epochs", _variants("w/o epoch", "w/ epoch", 2.0), DIRECTION),
+        ("fig14", "epochs", _variants("w/o epoch", "w/ epoch", 1.0), DIFFERS),
+        ("fig15", "CHK", _variants("w/ W-C", "CHK", 1.0, 2.0), HOLDS),
+        ("fig15", "CHK", _variants("w/ W-C", "CHK", 1.0, 0.9), DIFFERS),
+        ("fig16", "inferring", _variants("w/o hwa", "w/ hwa", 2.5), HOLDS),
+        ("fig16", "inferring", _variants("w/o hwa", "w/ hwa", 1.3), DIRECTION),
+        ("fig16", "inferring", _variants("w/o hwa", "w/ hwa", 1.0), DIFFERS),
+    ],
+)
+def test_rules_of_variants(figure: str, beginning: str, rows: list[Row], verdict: str) -> None:
+    found = _judged(figure, beginning, rows)
+    assert found.verdict == verdict
+    assert found.note or verdict != DIFFERS
+
+
+def test_rule_of_churn_and_a_real_ring() -> None:
+    def rows(ratio: float) -> list[Row]:
+        return [
+            {"label": label, "z": 1.0, "workers": 64, "change": "add", "memory": memory}
+            for label, memory in (("w/ CH", 1.0), ("w/o CH", ratio))
+        ]
+
+    assert [_verdict("fig17", "without", rows(r)) for r in (2.0, 1.2, 1.0)] == [HOLDS, DIRECTION, DIFFERS]
+    measure = find(["evolving/fig17"])[0].measure
+    with_ring, without = (measure(16, 1, 1.0, ring, 500_000)[0]["memory"] for ring in (True, False))
+    assert without > 1.08 * with_ring, "most keys move when n changes under mod n"
+
+
+def test_rules_of_counters_and_latency() -> None:
+    def rows(**memory: float) -> list[Row]:
+        usual = {
+            "FG": 1.0,
+            "PKG": 1.5,
+            "SG": 23.0,
+            "D-C100": 20.0,
+            "W-C100": 20.0,
+            "D-C1000": 2.0,
+            "W-C1000": 2.0,
+        }
+        late = {"FG": memory.pop("late", 4.0)}
+        return [
+            {"label": label, "workers": 128, "memory": value, "latency_p99": late.get(label, 0.1)}
+            for label, value in (usual | memory).items()
+        ]
+
+    assert [_verdict("fig2", "one or two", rows(late=s)) for s in (4.0, 0.5, 0.1)] == [
+        HOLDS,
+        DIRECTION,
+        DIFFERS,
+    ]
+    few = {"D-C100": 2.0, "W-C100": 2.0}
+    assert [_verdict("fig3", "with 100", rows(**change)) for change in ({}, few)] == [HOLDS, DIFFERS]
+    found = [_verdict("fig3", "SG costs", rows(SG=value)) for value in (20.0, 5.0, 0.5)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+
+
+def test_rules_of_the_cluster() -> None:
+    def rows(latency: float = 0.1, speed: float = 1.5) -> list[Row]:
+        return [
+            {"label": label, "data": data, "latency_mean": late, "latency_p99": late, "throughput": speed_}
+            for data in ("MT", "AM")
+            for label, late, speed_ in (
+                ("fish", latency, speed), ("w-choices", 1.0, 1.0), ("d-choices", 1.0, 1.0)
+            )
+        ]  # fmt: skip
+
+    for beginning in ("FISH's mean", "FISH's p99"):
+        assert [_verdict("fig18", beginning, rows(latency=x)) for x in (0.1, 0.5, 1.0)] == [
+            HOLDS,
+            DIRECTION,
+            DIFFERS,
+        ]
+    for beginning in ("FISH's throughput is 1.32", "FISH's throughput is 1.48"):
+        assert [_verdict("fig19", beginning, rows(speed=x)) for x in (1.4, 1.05, 1.0)] == [
+            HOLDS,
+            DIRECTION,
+            DIFFERS,
+        ]
+
+
+def test_the_streams_are_told_from_the_paper_s_own() -> None:
+    rows: list[Row] = [
+        {"data": "MT", "messages": 49_210_000, "keys": 390_000, "p1": 0.01},
+        {"data": "AM", "messages": 7_910_000, "keys": 250_000, "p1": 0.01},
+    ]
+    assert _verdict("table2", "sizes", rows) == HOLDS
+    rows[1]["messages"] = 541_909
+    assert _verdict("table2", "sizes", rows) == UNTESTED
+
+
+@pytest.mark.parametrize("figure", [one.figure for one in EXPERIMENTS if one.plot is not None])
+def test_figures_can_be_drawn(figure: str) -> None:
+    from matplotlib.figure import Figure
+
+    one = find([f"evolving/{figure}"])[0]
+    points = one.points(Setting("small", {**GENERATED, "AM": SHORT, "MT": SHORT}))
+    if "stream" in points[0]:
+        points = [{**point, "stream": SHORT} for point in points]
+    else:
+        points = [{**point, "messages": 1000} for point in points[:2]]
+    first = [point for point in points if point["workers"] == points[0]["workers"]]
+    rows = [row for point in first[:7] for row in one.rows(point)]
+    drawn: Any = Figure(layout="constrained")
+    assert one.plot is not None
+    one.plot(drawn, rows)
+    assert drawn.axes
+
+
+SHORT = evolving(1.4, 1000, keys=50)
