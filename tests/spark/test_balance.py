@@ -164,6 +164,7 @@ def test_few_equal_keys_are_placed_one_by_one(spark: Any) -> None:
 
 def test_many_rows_are_sampled_and_stay_even(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planned, "ENOUGH_PER_WORKER", 2000)
+    monkeypatch.setattr(planned, "FIRST_ROWS", 500)
     df = spark.range(100_000).selectExpr("case when id % 4 = 0 then 0 else id % 5000 end as k", "id")
     got: list[Placed] = []
     load = loads_of(df.transform(balance("k", workers=8, on_placed=got.append)), 8)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
-from evenflow.spark.columns import helper
+from evenflow.spark.columns import helper, quoted
 
 _UPPER = 20  # bits that only the first table looks at
 _MOST_CELLS = 21  # bits for the number of a key's homes
@@ -125,49 +125,51 @@ def with_worker(df: DataFrame, plan: Plan, hashed: Column, draw: Column | None, 
     names = [
         helper([*df.columns, worker], step) for step in ("hash", "draw", "slot", "found", "wide", "cell")
     ]
-    hash_, draw_, slot, found, wide, cell = (F.col(name) for name in names)
+    hash_, draw_, slot, found, wide, cell = (quoted(name) for name in names)
     slots, cells = perfect_slots(plan.keys), alias_cells(plan)
-    size = slots.key.size
-    shift = F.get(_table(slots.shift, "int"), hash_.bitwiseAND(F.lit(size - 1)).cast("int"))
-    place = (F.shiftrightunsigned(hash_, _UPPER) + shift).bitwiseAND(F.lit(size - 1)).cast("int")
+    mask = slots.key.size - 1
     held = np.append(plan.keys.view(np.int64), 0)[slots.key]
     # first cell and number of cells in one number; -1 in free slots
     where = np.append((cells.starts[:-1] << _MOST_CELLS) + np.diff(cells.starts), -1)[slots.key]
-    steps = [
-        [hashed.alias(names[0]), (F.lit(0.0) if draw is None else draw).alias(names[1])],
-        [place.alias(names[2])],
-        [
-            F.when(F.get(_table(held, "bigint"), slot) == hash_, F.get(_table(where, "bigint"), slot))
-            .otherwise(F.lit(-1))
-            .alias(names[3])
-        ],
-        [(draw_ * found.bitwiseAND(F.lit((1 << _MOST_CELLS) - 1))).alias(names[4])],
-        [wide.cast("int").alias(names[5])],
-        [
-            F.when(found >= 0, _home(cells, F.shiftright(found, _MOST_CELLS).cast("int") + cell, wide - cell))
-            .otherwise(bucket_home(plan, hash_))
-            .alias(worker)
-        ],
-    ]
-    for step in steps:
-        df = df.select("*", *step)
+    home = _home(cells, f"int(shiftright({found}, {_MOST_CELLS})) + {cell}", f"{wide} - {cell}")
+    shift = _at(slots.shift, "int", f"int({hash_} & {mask}L)")
+    df = df.select("*", hashed.alias(names[0]), (F.lit(0.0) if draw is None else draw).alias(names[1]))
+    for step, name in (
+        (f"int((shiftrightunsigned({hash_}, {_UPPER}) + {shift}) & {mask}L)", slot),
+        (f"if({_at(held, 'bigint', slot)} = {hash_}, {_at(where, 'bigint', slot)}, -1L)", found),
+        (f"{draw_} * ({found} & {(1 << _MOST_CELLS) - 1}L)", wide),
+        (f"int({wide})", cell),
+        (f"if({found} >= 0, {home}, {_bucket_home(plan, hash_)})", quoted(worker)),
+    ):
+        df = df.selectExpr("*", f"{step} as {name}")  # one text, since each part of a Column is a message
     return df.drop(*names)
 
 
-def _home(cells: Cells, cell: Column, rest: Column) -> Column:
-    below = F.get(_table(cells.below, "int"), cell)
+def _home(cells: Cells, cell: str, rest: str) -> str:
+    below = _at(cells.below, "int", cell)
     if (cells.below == cells.above).all():
         return below
-    cut, above = F.get(_table(cells.cut, "double"), cell), F.get(_table(cells.above, "int"), cell)
-    return F.when(rest < cut, below).otherwise(above)
+    return f"if({rest} < {_at(cells.cut, 'double', cell)}, {below}, {_at(cells.above, 'int', cell)})"
 
 
 def bucket_home(plan: Plan, hashed: Column) -> Column:
     """Return the home of the bucket that a hash falls into."""
     size, workers = plan.buckets.size, plan.workers
-    if size % workers == 0 and (plan.buckets == np.arange(size) // (size // workers)).all():
+    if _in_order(plan):
         return scaled(hashed, workers)
-    return F.get(_table(plan.buckets, "int"), scaled(hashed, size))
+    table = F.split(F.lit(_joined(plan.buckets)), ",").cast("array<int>")
+    return F.get(table, scaled(hashed, size))
+
+
+def _bucket_home(plan: Plan, hashed: str) -> str:
+    size = plan.workers if _in_order(plan) else plan.buckets.size
+    bucket = f"int(shiftright(shiftrightunsigned({hashed}, 32) * {size}L, 32))"
+    return bucket if _in_order(plan) else _at(plan.buckets, "int", bucket)
+
+
+def _in_order(plan: Plan) -> bool:
+    size, workers = plan.buckets.size, plan.workers
+    return size % workers == 0 and bool((plan.buckets == np.arange(size) // (size // workers)).all())
 
 
 def scaled(hashed: Column, size: int) -> Column:
@@ -175,6 +177,10 @@ def scaled(hashed: Column, size: int) -> Column:
     return F.shiftright(F.shiftrightunsigned(hashed, 32) * F.lit(size), 32).cast("int")
 
 
-def _table(values: Int32Array | Int64Array | Float64Array, kind: str) -> Column:
-    """Return an array literal: as one text, since thousands of literals would be thousands of messages."""
-    return F.split(F.lit(",".join(map(str, values.tolist()))), ",").cast(f"array<{kind}>")
+def _at(values: Int32Array | Int64Array | Float64Array, kind: str, place: str) -> str:
+    """Return the look-up in an array literal; thousands of literals would be thousands of messages."""
+    return f"get(cast(split('{_joined(values)}', ',') as array<{kind}>), {place})"
+
+
+def _joined(values: Int32Array | Int64Array | Float64Array) -> str:
+    return ",".join(map(str, values.tolist()))

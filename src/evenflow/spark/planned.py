@@ -3,7 +3,8 @@
 Counting is Spark's own: ``approx_top_k`` (DataSketches) over the key's hash finds the keys that stand out
 and, over the buckets, which are few enough to be counted exactly, what the tail weighs. Both in one pass,
 over a sample when the rows are many: with about 32,768 rows per worker every worker's share is off by half a
-percent.
+percent. How many rows there are is not known before: the first pass counts the first rows of each partition
+and a thin sample of all, and where the sample holds none but first rows, all have been counted.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.planning import Counted
+from evenflow.spark.columns import helper
 from evenflow.spark.lookup import scaled
 
 log = logging.getLogger("evenflow.spark")
 
 ENOUGH_PER_WORKER = 32_768  # sampled rows
 FIRST_LOOK = 0.02  # of the rows, to learn how many there are
+FIRST_ROWS = 65_536  # of each partition; small data need no second pass
 WORTH_NAMING = 64  # a key is named if it brings at least this part of a worker's share
 CERTAIN = 16  # rows of a sample that make a key's share more than chance
 _MOST_TRACKED = 1_000_000  # Spark's limits of approx_top_k
@@ -40,7 +43,9 @@ def count_keys(
     """
     enough = ENOUGH_PER_WORKER * workers
     if sample is None:
-        first = _count(df.sample(FIRST_LOOK, seed), hashed, workers, buckets, CERTAIN)
+        everything, first = _first_look(df, hashed, workers, buckets, seed)
+        if everything is not None:
+            return everything, 1.0
         if first.total >= enough:
             return _scaled(first, FIRST_LOOK), FIRST_LOOK
         sample = min(1.0, enough / max(1.0, first.total / FIRST_LOOK))
@@ -49,41 +54,77 @@ def count_keys(
     if not 0 < sample <= 1:
         raise EvenflowError(f"sample is {sample!r}; it is a part of the rows, above 0 and at most 1.")
     looked = df if sample == 1 else df.sample(sample, seed + 1)
-    least = 1 if sample == 1 else CERTAIN
-    return _scaled(_count(looked, hashed, workers, buckets, least), sample), sample
+    row = _with_bucket(looked.select(hashed.alias("hash")), buckets).agg(*_counts(workers, buckets)).first()
+    return _scaled(_counted(row, "", workers, buckets, 1 if sample == 1 else CERTAIN), sample), sample
+
+
+def _first_look(
+    df: DataFrame, hashed: Column, workers: int, buckets: int, seed: int
+) -> tuple[Counted | None, Counted]:
+    """Return what was counted of all rows, if it was all, and of a sample."""
+    near, drawn = helper(df, "near"), helper(df, "drawn")
+    position = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))  # within its partition
+    rows = (
+        df.select("*", (position < FIRST_ROWS).alias(near), (F.rand(seed) < FIRST_LOOK).alias(drawn))
+        .where(F.col(near) | F.col(drawn))  # before the others are hashed
+        .select(hashed.alias("hash"), F.col(near).alias("near"), F.col(drawn).alias("drawn"))
+    )
+    row = (
+        _with_bucket(rows, buckets)
+        .agg(
+            F.count_if(F.expr("drawn and not near")).alias("beyond"),
+            *_counts(workers, buckets, "near"),
+            *_counts(workers, buckets, "drawn"),
+        )
+        .first()
+    )
+    everything = None if row["beyond"] else _counted(row, "near", workers, buckets, 1)
+    return everything, _counted(row, "drawn", workers, buckets, CERTAIN)
+
+
+def _with_bucket(rows: DataFrame, buckets: int) -> DataFrame:
+    return rows.select("*", scaled(F.col("hash"), buckets).alias("bucket"))
+
+
+def _counts(workers: int, buckets: int, which: str = "") -> list[Column]:
+    """Return the aggregates over hashes and buckets, of the rows for which the column ``which`` holds."""
+    only = f" filter (where {which})" if which else ""
+    return [
+        F.expr(f"count(1){only}").alias(f"total{which}"),
+        F.expr("approx_top_k(hash, {}, {})".format(*_sizes(_names(workers))) + only).alias(f"keys{which}"),
+        F.expr("approx_top_k(bucket, {}, {})".format(*_sizes(buckets)) + only).alias(f"buckets{which}"),
+    ]
+
+
+def _counted(row: Any, which: str, workers: int, buckets: int, least: int) -> Counted:
+    keys, counts = as_arrays(row[f"keys{which}"])
+    weights = None
+    if buckets <= _MOST_LISTED:
+        weights = np.zeros(buckets)
+        for item in row[f"buckets{which}"] or []:
+            weights[item["item"]] = item["count"]
+    return named(keys, counts, float(row[f"total{which}"]), weights, workers, least)
 
 
 def top_keys(hashed: Column, workers: int) -> Column:
     """Return the aggregate that lists the keys that stand out, hottest first, as (item, count)."""
-    return top_k(hashed, max(1000, WORTH_NAMING * workers))
+    return F.call_function("approx_top_k", hashed, *map(F.lit, _sizes(_names(workers))))
 
 
 def top_k(values: Column, listed: int) -> Column:
     """Return the aggregate of the ``listed`` most frequent values; exact where there are no more."""
+    return F.call_function("approx_top_k", values, *map(F.lit, _sizes(listed)))
+
+
+def _names(workers: int) -> int:
+    """Return how many keys can be worth naming."""
+    return max(1000, WORTH_NAMING * workers)
+
+
+def _sizes(listed: int) -> tuple[int, int]:
+    """Return how many values approx_top_k lists, and how many it follows."""
     listed = min(_MOST_LISTED, listed)
-    return F.call_function(
-        "approx_top_k", values, F.lit(listed), F.lit(min(_MOST_TRACKED, max(16_384, 4 * listed)))
-    )
-
-
-def _count(df: DataFrame, hashed: Column, workers: int, buckets: int, least: int) -> Counted:
-    row = (
-        df.select(hashed.alias("hash"))
-        .select("hash", scaled(F.col("hash"), buckets).alias("bucket"))
-        .agg(
-            F.count(F.lit(1)).alias("total"),
-            top_keys(F.col("hash"), workers).alias("keys"),
-            top_k(F.col("bucket"), buckets).alias("buckets"),
-        )
-        .collect()[0]
-    )
-    keys, counts = as_arrays(row["keys"])
-    weights = None
-    if buckets <= _MOST_LISTED:
-        weights = np.zeros(buckets)
-        for item in row["buckets"] or []:
-            weights[item["item"]] = item["count"]
-    return named(keys, counts, float(row["total"]), weights, workers, least)
+    return listed, min(_MOST_TRACKED, max(16_384, 4 * listed))
 
 
 def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
