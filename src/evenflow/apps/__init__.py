@@ -1,1 +1,42 @@
-"""The papers' applications, as Aggregators for `evenflow.spark.aggregate` and `evenflow run`."""
+"""The papers' applications: what `evenflow run` does with a stream, each an Aggregator for `evenflow.spark`.
+
+A new app is one file here: a frozen dataclass of its parameters under ``@register`` (see
+:class:`evenflow.apps.base.App`), and one line below.
+
+>>> parse_app("vwap:price=close").price
+'close'
+"""
+
+from typing import Any
+
+from evenflow.apps import counting, decision_tree, heavy_hitters, naive_bayes, vwap, windowed_join
+from evenflow.apps.base import App, known_apps, parse_parameters, register
+from evenflow.errors import EvenflowError, nearest
+
+__all__ = [
+    "App",
+    "apps",
+    "counting",
+    "decision_tree",
+    "heavy_hitters",
+    "naive_bayes",
+    "parse_app",
+    "register",
+    "vwap",
+    "windowed_join",
+]
+
+
+def apps() -> dict[str, type[App]]:
+    """Return every app by name."""
+    return known_apps()
+
+
+def parse_app(text: str) -> App:
+    """Return the app that ``text`` spells: its name, and after a colon its parameters."""
+    name, _, rest = text.partition(":")
+    kind: Any = known_apps().get(name.strip())
+    if kind is None:
+        raise EvenflowError(f"there is no app {name.strip()!r}; {nearest(name.strip(), known_apps())}")
+    app: App = parse_parameters(kind, kind.name, rest)
+    return app

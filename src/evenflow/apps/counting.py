@@ -1,18 +1,28 @@
-"""Counting (`choices` I and V, word count): rows per key, and the k most frequent keys.
+"""Counting (`choices` I and V, word count): rows per key, and the k most frequent keys, also over windows.
 
-Both are one aggregate: rows are counted where they were placed, and the counts of a key's workers are added.
+All are one aggregate: rows are counted where they were placed, and the counts of a key's workers are added.
 The k most frequent are then exact without remembering more than k keys between two micro-batches: counts only
-grow, so a key that enters the first k was among the keys that just grew.
+grow, so a key that enters the first k was among the keys that just grew. With ``window`` that holds for every
+window of time by itself: what is trending.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from evenflow.apps.base import App, Setting, View, register
+from evenflow.apps.windows import check_span, latest, window_name, with_window
 from evenflow.spark.aggregator import Aggregator
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from evenflow.report.tables import Table
+
 SCHEMA = "rows long"
+_WINDOWS_SHOWN = 12
 
 
 class Count(Aggregator):
@@ -66,3 +76,97 @@ class Top:
     def most(self) -> list[tuple[Any, int]]:
         """Return keys and rows, most rows first."""
         return sorted(self._rows.items(), key=lambda pair: (-pair[1], str(pair[0])))[: self.k]
+
+
+@register
+@dataclass(frozen=True)
+class Counting(App):
+    """Rows of every key; with ``window`` of every key in every window of the column ``time``."""
+
+    window: str | None = None
+    time: str | None = None
+    late: str | None = None  # how much later than others a row may come; None: one window
+
+    name = "count"
+    summary = "rows of every key, over all or in windows of time"
+    source = "zipf:z=1.4,keys=1e5,messages=1e6"
+    schema = SCHEMA
+
+    def __post_init__(self) -> None:
+        check_span("window", self.window)
+        check_span("late", self.late)
+
+    def aggregator(self) -> Aggregator:
+        """Count."""
+        return Count()
+
+    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+        """Count the rows as they are."""
+        if self.window is None:
+            return frame, setting.key
+        timed, window = with_window(frame, self.window, self.time, self.late, self.name)
+        return timed, [window, *setting.key]
+
+    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+        """Remember the most frequent keys, of every window if there are windows."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        most, keys = F.desc("rows"), changed.columns[:-1]
+        if self.window is None:
+            rows = changed.orderBy(most, *keys).limit(setting.top).collect()
+            return {"top": _told(view.get("top", []), rows, keys, setting.top)}
+        rank = F.row_number().over(Window.partitionBy("window").orderBy(most, *keys))
+        windows: dict[str, Any] = dict(view.get("windows", {}))
+        found: dict[str, list[Any]] = {}
+        for row in changed.select("*", rank.alias("rank")).where(F.col("rank") <= setting.top).collect():
+            found.setdefault(window_name(row["window"]), []).append(row)
+        for name, rows in found.items():
+            windows[name] = _told(windows.get(name, []), rows, keys[1:], setting.top)
+        return {"windows": latest(windows)}
+
+    def tables(self, view: View, top: int) -> list[Table]:
+        """Show the most frequent keys, in all or by window."""
+        from evenflow.report.tables import Table
+
+        if self.window is None:
+            keys = [(_text(one["key"]), one["rows"]) for one in view.get("top", [])]
+            return [Table("Most frequent keys", ("key", "rows"), keys)]
+        windows = list(view.get("windows", {}).items())
+        rows = [
+            (start, "  ".join(f"{_text(one['key'])} {one['rows']:,}" for one in most[:5]))
+            for start, most in windows[-_WINDOWS_SHOWN:]
+        ]
+        note = f"The last {len(rows)} of {len(windows)} windows; --json has more." if windows else _NO_TIME
+        return [Table(f"Most frequent keys per {self.window}", ("from (UTC)", "keys and rows"), rows, note)]
+
+
+_NO_TIME = "No row had a time, so there is no window."
+
+
+@register
+@dataclass(frozen=True)
+class TopK(Counting):
+    """The most frequent keys, of all rows or of every window: what is trending."""
+
+    name = "top-k"
+    summary = "the most frequent keys, of all rows or of every window of time"
+    writes_rows = False
+
+
+def _told(known: list[dict[str, Any]], rows: Iterable[Any], keys: list[str], k: int) -> list[dict[str, Any]]:
+    top = Top(k, ((_frozen(one["key"]), one["rows"]) for one in known))
+    top.update((tuple(_plain(row[key]) for key in keys), row["rows"]) for row in rows)
+    return [{"key": key[0] if len(key) == 1 else list(key), "rows": rows} for key, rows in top.most()]
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | None) else str(value)
+
+
+def _frozen(key: Any) -> tuple[Any, ...]:
+    return tuple(key) if isinstance(key, list) else (key,)
+
+
+def _text(key: Any) -> str:
+    return ", ".join(map(str, key)) if isinstance(key, list) else str(key)

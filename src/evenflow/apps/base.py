@@ -1,0 +1,187 @@
+"""What an application is: parameters, what it makes of rows, the Aggregator that works, what a person sees.
+
+An app is one file with one frozen dataclass of parameters, marked with ``@register``. Its rows are placed on
+balanced workers, reduced there and merged by key (`evenflow.spark.aggregate`). What came out of a micro-batch
+is folded into a **view**: plain data that is shown, kept in a file beside the checkpoint, and printed by
+``--json``. PySpark is imported inside methods only, so that the list of apps loads without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from evenflow.errors import EvenflowError, nearest
+from evenflow.schemes.base import Scheme
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from evenflow.report.tables import Table
+    from evenflow.spark.aggregator import Aggregator
+
+AnyApp = TypeVar("AnyApp", bound="App")
+View = dict[str, Any]
+
+VIEW_FILE = "view.json"
+_TRUE, _FALSE = ("yes", "true", "on"), ("no", "false", "off")
+_APPS: dict[str, type[App]] = {}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where an app runs: the key's columns, the workers, and the folder in which its view is kept.
+
+    ``exam`` is what `App.exam` returned: rows that are not learned from.
+    """
+
+    key: list[str]
+    workers: int
+    scheme: Scheme
+    mode: str
+    folder: Path
+    top: int = 10
+    exam: Any = None
+    at_once: bool = False  # all rows are read, perhaps again, not in micro-batches
+
+    @property
+    def control(self) -> str:
+        """The control directory of the app's operator."""
+        return str(self.folder / "control")
+
+
+class App(ABC):
+    """An application. Subclasses are frozen dataclasses: their fields are its parameters."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    source: ClassVar[str]  # what it runs on if nobody says
+    keys: ClassVar[tuple[str, ...]] = ("key",)  # columns that are the key if nobody says; (): makes its own
+    schema: ClassVar[str]  # of what the aggregator finishes
+    writes_rows: ClassVar[bool] = True  # a sink gets the keys that changed; False: the answer
+
+    @abstractmethod
+    def aggregator(self) -> Aggregator:
+        """Return who works on the rows of a key."""
+
+    @abstractmethod
+    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+        """Return the rows to work on, and the columns that they are grouped by."""
+
+    def results(self, frame: DataFrame, setting: Setting) -> DataFrame:
+        """Return one row per key with what is known of it, in batch or streaming."""
+        from evenflow.spark.aggregate import aggregate
+
+        rows, by = self.rows(frame, setting)
+        return aggregate(
+            rows, by, self.aggregator(), self.schema, setting.workers, setting.scheme, setting.mode,
+            output_mode="update" if frame.isStreaming else None, control=setting.control,
+        )  # fmt: skip
+
+    def exam(self, table: DataFrame | None, key: list[str]) -> Any:
+        """Return what the app is tested with; ``table``: all rows there are now, None if they never end."""
+        return None
+
+    @abstractmethod
+    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+        """Return the view after a micro-batch; ``changed`` has the keys that got rows, as of now."""
+
+    def goes_on(self, view: View) -> bool:
+        """Say whether a job that reads all rows at once should read them once more."""
+        return False
+
+    @abstractmethod
+    def tables(self, view: View, top: int) -> list[Table]:
+        """Return what a person wants to see."""
+
+    def answer(self, view: View) -> View:
+        """Return what a program wants to read."""
+        return view
+
+
+def register(kind: type[AnyApp]) -> type[AnyApp]:
+    """Make an app known by its name (a class decorator)."""
+    known = _APPS.get(kind.name)
+    if known is not None and known.__qualname__ != kind.__qualname__:
+        raise EvenflowError(f"an app named {kind.name!r} is known already; choose another name.")
+    _APPS[kind.name] = kind
+    return kind
+
+
+def known_apps() -> dict[str, type[App]]:
+    """Return every app by name."""
+    return dict(sorted(_APPS.items()))
+
+
+def parse_parameters(kind: Any, name: str, text: str) -> Any:
+    """Return the dataclass ``kind`` with the parameters that ``text`` spells: ``name=value,name=value``."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    values: dict[str, Any] = {}
+    for piece in text.split(",") if text.strip() else ():
+        parameter, equals, value = (part.strip() for part in piece.partition("="))
+        if not equals or not value:
+            raise EvenflowError(
+                f"{piece.strip()!r} is not a parameter of {name}; write {name}:{_spelled(fields)}."
+            )
+        if parameter not in fields:
+            known = nearest(parameter, fields) if fields else "it takes none."
+            raise EvenflowError(f"{name} has no parameter {parameter!r}; {known}")
+        values[parameter] = _value(f"{parameter} of {name}", value, str(fields[parameter].type))
+    return kind(**values)
+
+
+def _spelled(fields: dict[str, dataclasses.Field[Any]]) -> str:
+    shown = [f"{name}={'...' if field.default is None else field.default}" for name, field in fields.items()]
+    return ",".join(shown[:3])
+
+
+def _value(name: str, text: str, kind: str) -> Any:
+    kinds = {part.strip() for part in kind.split("|")}
+    if "bool" in kinds and text.lower() in (*_TRUE, *_FALSE):
+        return text.lower() in _TRUE
+    if "str" in kinds:
+        return text
+    try:
+        number = float(text)
+        if "float" in kinds:
+            return number
+        if "int" in kinds and number.is_integer():
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    wanted = "yes or no" if "bool" in kinds else "a number" if "float" in kinds else "a whole number"
+    raise EvenflowError(f"{name} is {text!r}; it is {wanted}.")
+
+
+def check(name: str, value: Any, good: bool, rule: str) -> None:
+    """Refuse a parameter with a sentence unless ``good``."""
+    if not good:
+        raise EvenflowError(f"{name} is {value!r}; {rule}.")
+
+
+def column(frame: DataFrame, app: App, parameter: str) -> Column:
+    """Return the column that an app's parameter names, or say how to name another."""
+    from pyspark.sql import functions as F
+
+    from evenflow.spark.columns import quoted
+
+    name = getattr(app, parameter)
+    if name not in frame.columns:
+        raise EvenflowError(
+            f"{app.name} needs a column for {parameter}, and there is no {name!r}; say which it is, as in "
+            f"--app {app.name}:{parameter}={frame.columns[-1]} (there are {', '.join(frame.columns)})."
+        )
+    return F.col(quoted(name))
+
+
+def key_column(frame: DataFrame, name: str) -> Column:
+    """Return a column of the key, which may be a field inside another."""
+    from pyspark.sql import functions as F
+
+    from evenflow.spark.columns import quoted
+
+    return F.col(quoted(name) if name in frame.columns else name)

@@ -1,0 +1,188 @@
+"""Generated rows with more than a key: documents of words, points of classes, trades of tickers.
+
+The i-th row is a pure function of the seed and of i, as for every generator of evenflow. They are spelled in
+the same way: ``documents:classes=4,messages=1e5,seed=1``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.apps.base import check, parse_parameters
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, Int64Array
+from evenflow.keys import GOLDEN
+from evenflow.streams.sampling import draw_salt, zipf_weights
+
+_START = 1_600_000_000  # seconds since 1970 of row 0
+_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
+
+def units(seed: int, use: int, at: Int64Array) -> Float64Array:
+    """Return numbers in [0, 1), for each place of ``at`` its own; each ``use`` of a seed is independent.
+
+    >>> units(1, 0, np.array([5, 6, 5])).round(3).tolist()
+    [0.961, 0.449, 0.961]
+    """
+    with np.errstate(over="ignore"):
+        value = draw_salt(seed, use) + (at.astype(np.uint64) + np.uint64(1)) * GOLDEN
+        for shift, factor in _MIX:
+            value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
+    return ((value ^ (value >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def normals(seed: int, use: int, at: Int64Array) -> Float64Array:
+    """Return numbers from the standard normal distribution (Box and Muller)."""
+    radius = np.sqrt(-2 * np.log1p(-units(seed, use, at)))
+    return radius * np.cos(2 * np.pi * units(seed, use + 1000, at))
+
+
+class RowGenerator:
+    """The common part: frozen dataclasses with ``messages`` and ``seed``."""
+
+    keyword: ClassVar[str]
+    ddl: ClassVar[str]  # Spark's spelling of the columns
+    messages: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name not in ("seed", "z", "own", "spread"):
+                check(f"{field.name} of {self.keyword}", value, value >= 1, "it is 1 or more")
+
+    def make(self, positions: Int64Array) -> pa.StructArray:
+        """Return the rows at some positions."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Documents(RowGenerator):
+    """Texts of ``length`` words by Zipf's law; a part ``own`` of them is ranked anew by the text's class.
+
+    >>> Documents(length=3).make(np.array([0])).to_pylist()
+    [{'label': 'class1', 'words': ['w2109', 'w6', 'w7']}]
+    """
+
+    messages: int = 20_000
+    classes: int = 4
+    words: int = 5000
+    length: int = 15
+    z: float = 1.1
+    own: float = 0.2
+    seed: int = 0
+
+    keyword = "documents"
+    ddl = "label string, words array<string>"
+
+    def make(self, positions: Int64Array) -> pa.StructArray:
+        """Return label and words."""
+        label = (units(self.seed, 0, positions) * self.classes).astype(np.int64)
+        places = (positions[:, None] * self.length + np.arange(self.length)).ravel()
+        rank = np.searchsorted(self._ends, units(self.seed, 1, places), side="right")
+        turn = np.repeat(label + 1, self.length) * (self.words // (self.classes + 1))
+        word = np.where(units(self.seed, 2, places) < self.own, (rank + turn) % self.words, rank)
+        offsets = pa.array(np.arange(positions.size + 1) * self.length, pa.int32())
+        words = pa.ListArray.from_arrays(offsets, pa.array([f"w{one}" for one in word.tolist()], pa.string()))
+        labels = pa.array([f"class{one}" for one in label.tolist()], pa.string())
+        return pa.StructArray.from_arrays([labels, words], ["label", "words"])
+
+    @cached_property
+    def _ends(self) -> Float64Array:
+        ends = np.cumsum(zipf_weights(self.words, self.z))
+        share: Float64Array = ends / ends[-1]
+        share[-1] = 1.0
+        return share
+
+
+@dataclass(frozen=True)
+class Points(RowGenerator):
+    """Points of classes, each class normal around its own centre in every dimension.
+
+    >>> Points(dimensions=2).make(np.array([0])).field("label").to_pylist()
+    ['class0']
+    """
+
+    messages: int = 20_000
+    classes: int = 3
+    dimensions: int = 8
+    spread: float = 1.0  # of the centres
+    seed: int = 0
+
+    keyword = "points"
+    ddl = "label string, features array<double>"
+
+    def make(self, positions: Int64Array) -> pa.StructArray:
+        """Return label and features."""
+        # some classes are frequent, some are rare
+        ends = np.cumsum(zipf_weights(self.classes, 0.5))
+        label = np.searchsorted(ends / ends[-1], units(self.seed, 0, positions), side="right")
+        centres = normals(self.seed, 1, np.arange(self.classes * self.dimensions)) * self.spread
+        places = (positions[:, None] * self.dimensions + np.arange(self.dimensions)).ravel()
+        values = centres.reshape(self.classes, -1)[label].ravel() + normals(self.seed, 2, places)
+        offsets = pa.array(np.arange(positions.size + 1) * self.dimensions, pa.int32())
+        labels = pa.array([f"class{one}" for one in label.tolist()], pa.string())
+        return pa.StructArray.from_arrays(
+            [labels, pa.ListArray.from_arrays(offsets, pa.array(values))], ["label", "features"]
+        )
+
+
+@dataclass(frozen=True)
+class Trades(RowGenerator):
+    """Trades of tickers by Zipf's law, ``rate`` a second; every ticker has a price that swings.
+
+    >>> Trades().make(np.array([0])).to_pylist()[0]["ticker"]
+    'T5'
+    """
+
+    messages: int = 200_000
+    tickers: int = 500
+    z: float = 1.1
+    rate: float = 1000.0
+    seed: int = 0
+
+    keyword = "trades"
+    ddl = "time timestamp, ticker string, price double, size long"
+
+    def make(self, positions: Int64Array) -> pa.StructArray:
+        """Return time, ticker, price and size."""
+        ends = np.cumsum(zipf_weights(self.tickers, self.z))
+        ticker = np.searchsorted(ends / ends[-1], units(self.seed, 0, positions), side="right")
+        ticker = np.minimum(ticker, self.tickers - 1)
+        swing = 0.1 * np.sin(2 * np.pi * (positions / self.rate / 60 + units(self.seed, 1, ticker)))
+        noise = 0.005 * normals(self.seed, 2, positions)
+        price = 10 * np.exp(3 * units(self.seed, 3, ticker)) * (1 + swing + noise)
+        size = 100 * (1 - np.log1p(-units(self.seed, 4, positions)) * 3).astype(np.int64)
+        micros = ((_START + positions / self.rate) * 1e6).astype(np.int64)
+        columns = [
+            pa.array(micros).cast(pa.timestamp("us", "UTC")),
+            pa.array([f"T{one}" for one in ticker.tolist()], pa.string()),
+            pa.array(np.round(price, 2)),
+            pa.array(size),
+        ]
+        return pa.StructArray.from_arrays(columns, ["time", "ticker", "price", "size"])
+
+
+ROWS: dict[str, type[Any]] = {kind.keyword: kind for kind in (Documents, Points, Trades)}
+
+
+def open_rows(spec: str) -> Any:
+    """Return the generator of rows that ``spec`` spells, or None if it is none.
+
+    >>> open_rows("points:dimensions=3").dimensions, open_rows("zipf")
+    (3, None)
+    """
+    word, _, rest = spec.partition(":")
+    kind = ROWS.get(word.strip().lower())
+    if kind is None:
+        return None
+    try:
+        return parse_parameters(kind, kind.keyword, rest)
+    except EvenflowError as error:
+        example = ",".join(f"{field.name}={field.default}" for field in fields(kind)[:2])
+        raise EvenflowError(f"{error} Write for example {kind.keyword}:{example}.") from None

@@ -1,0 +1,315 @@
+"""Heavy hitters by merged SpaceSaving summaries (`heterogeneous` 8.2; Berinde et al., TODS 2010).
+
+Every worker keeps one summary of the rows it gets, in bounded memory; an aggregator merges them. The error of
+a key is at most the sum of the errors of the summaries that hold it, and of the floors of those that may have
+seen and forgotten it: |f' - f| <= sum of Delta_j. Under shuffle grouping that is all W of them. Under a
+scheme that keeps a key on one worker it is one, as on a single machine: summaries of other workers have never
+seen the key. The table by number of summaries shows it.
+
+Each micro-batch makes one summary per worker, and these are merged with the worker's summary so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from evenflow.apps.base import App, Setting, View, check, key_column, register
+from evenflow.keys import hash_keys
+from evenflow.sketches.space_saving import SpaceSaving, load_counters
+from evenflow.spark.aggregator import Aggregator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+    from evenflow.report.tables import Table
+
+ITEM = "item"
+EXAM = 100_000  # keys whose true count is looked up, at most
+
+
+class Summary(NamedTuple):
+    """A SpaceSaving sketch as plain data, highest count first, with the items that its hashes stand for."""
+
+    hashes: list[int]  # as signed 64 bits
+    items: list[str | None]
+    counts: list[int]
+    errors: list[int]
+    total: int
+    capacity: int  # counters that there are; after a merge there may be fewer than at first
+
+    @property
+    def floor(self) -> int:
+        """The most often an item can have come that is not here."""
+        return self.counts[-1] if self.counts and len(self.counts) == self.capacity else 0
+
+
+class HeavyHitters(Aggregator):
+    """The most frequent values of the column ``item``, per key, in at most ``capacity`` counters.
+
+    >>> import pyarrow as pa
+    >>> hitters = HeavyHitters(capacity=2)
+    >>> found = hitters.reduce(hitters.zero(), pa.table({"item": ["a", "b", "a", "c", "a"]}))
+    >>> found.items, found.counts, found.errors
+    (['a', 'c'], [3, 2], [0, 1])
+    """
+
+    buffer = (
+        "hashes array<long>, items array<string>, counts array<long>, errors array<long>, "
+        "total long, capacity long"
+    )
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+
+    def zero(self) -> Summary:
+        """Begin with free counters."""
+        return Summary([], [], [], [], 0, self.capacity)
+
+    def reduce(self, state: Summary, rows: Any) -> Summary:
+        """Count some items."""
+        column = rows[ITEM]
+        hashes = hash_keys(column)
+        sketch = _sketch(state)
+        sketch.update(hashes)
+        unique, first = np.unique(hashes, return_index=True)
+        kept = sketch.top()[0]
+        place = np.searchsorted(unique, kept)
+        is_new = (place < unique.size) & (unique[np.minimum(place, unique.size - 1)] == kept)
+        fresh = column.take(first[place[is_new]]).to_pylist()
+        names = dict(zip(state.hashes, state.items, strict=True))
+        names.update(zip(kept[is_new].view(np.int64).tolist(), fresh, strict=True))
+        return _summary(sketch, names)
+
+    def merge(self, a: Summary, b: Summary) -> Summary:
+        """Merge two summaries; one without rows adds nothing."""
+        if not a.total or not b.total:
+            return a if a.total else b
+        sketch = SpaceSaving.merged([_sketch(a), _sketch(b)], self.capacity)
+        names = dict(zip([*a.hashes, *b.hashes], [*a.items, *b.items], strict=True))
+        return _summary(sketch, names)
+
+    def finish(self, state: Summary) -> Summary:
+        """Return the summary."""
+        return state
+
+
+def _sketch(of: Summary) -> SpaceSaving:
+    sketch = SpaceSaving(of.capacity)
+    keys = np.array(of.hashes, np.int64).view(np.uint64)
+    load_counters(sketch.counters, keys, np.array(of.counts, np.int64), np.array(of.errors, np.int64))
+    sketch.counters.total[0] = of.total
+    return sketch
+
+
+def _summary(sketch: SpaceSaving, names: dict[int, str | None]) -> Summary:
+    keys, counts, errors = sketch.top()
+    signed = keys.view(np.int64).tolist()
+    items = [names[one] for one in signed]
+    return Summary(signed, items, counts.tolist(), errors.tolist(), sketch.total, sketch.capacity)
+
+
+class Summarise:
+    """What runs on a worker: its rows become one summary."""
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run over one partition."""
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        hitters = HeavyHitters(self.capacity)
+        state = hitters.zero()
+        for batch in batches:
+            state = hitters.reduce(state, pa.Table.from_batches([batch]))
+        if state.total:
+            row = {"worker": TaskContext.get().partitionId(), **state._asdict()}
+            yield pa.RecordBatch.from_pylist([row], _ARROW())
+
+
+def _ARROW() -> pa.Schema:  # noqa: N802 - a constant that must not import pyarrow early
+    import pyarrow as pa
+
+    longs = pa.list_(pa.int64())
+    return pa.schema(
+        [
+            ("worker", pa.int32()), ("hashes", longs), ("items", pa.list_(pa.string())), ("counts", longs),
+            ("errors", longs), ("total", pa.int64()), ("capacity", pa.int64()),
+        ]
+    )  # fmt: skip
+
+
+class Hitter(NamedTuple):
+    """An item: it came at least and at most so often, and so many summaries hold it."""
+
+    item: str | None
+    at_least: int
+    at_most: int
+    summaries: int
+
+
+def hitters(parts: Sequence[Summary], one_home: bool) -> list[Hitter]:
+    """Return every item that a summary holds, with its bounds over all parts, most frequent first.
+
+    ``one_home``: an item was only ever sent to one worker, so that the others have not forgotten it.
+    """
+    least: dict[Any, int] = {}
+    most: dict[Any, int] = {}
+    held: dict[Any, int] = {}
+    floors = 0 if one_home else sum(part.floor for part in parts)
+    for part in parts:
+        for item, count, error in zip(part.items, part.counts, part.errors, strict=True):
+            least[item] = least.get(item, 0) + count - error
+            most[item] = most.get(item, floors) + count - (0 if one_home else part.floor)
+            held[item] = held.get(item, 0) + 1
+    found = [Hitter(item, least[item], most[item], held[item]) for item in least]
+    return sorted(found, key=lambda one: (-one.at_least - one.at_most, str(one.item)))
+
+
+@register
+@dataclass(frozen=True)
+class HeavyHittersApp(App):
+    """The most frequent keys in bounded memory, with bounds; ``check`` counts the true ones beside."""
+
+    capacity: int = 1000  # counters of a summary
+    check: bool = False
+
+    name = "heavy-hitters"
+    summary = "the most frequent keys in bounded memory: SpaceSaving per worker, merged, with error bounds"
+    source = "zipf:z=1.1,keys=1e5,messages=1e6"
+    schema = HeavyHitters.buffer
+    writes_rows = False
+
+    def __post_init__(self) -> None:
+        check("capacity", self.capacity, 1 <= self.capacity <= 10**6, "it is 1 to 1,000,000")
+
+    def aggregator(self) -> Aggregator:
+        """Summarise."""
+        return HeavyHitters(self.capacity)
+
+    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+        """Take the key as text."""
+        return frame.select(_item(frame, setting.key)), [ITEM]
+
+    def results(self, frame: DataFrame, setting: Setting) -> DataFrame:
+        """Return one summary per worker, of the rows of this batch: they are merged when it is folded."""
+        from evenflow.spark.balance import balance
+        from evenflow.spark.busy import take_time
+
+        rows, by = self.rows(frame, setting)
+        placed = rows.transform(
+            balance(by, setting.workers, setting.scheme, setting.mode, control=setting.control)
+        )
+        return placed.mapInArrow(
+            take_time(Summarise(self.capacity), setting.control), f"worker int, {self.schema}"
+        )
+
+    def exam(self, table: DataFrame | None, key: list[str]) -> dict[str | None, int] | None:
+        """Return how often the most frequent keys come in all rows, if that is to be checked."""
+        from pyspark.sql import functions as F
+
+        if table is None or not self.check:
+            return None
+        counts = table.groupBy(_item(table, key)).count().orderBy(F.desc("count"), ITEM)
+        return {row[ITEM]: row["count"] for row in counts.limit(EXAM).collect()}
+
+    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+        """Merge every worker's summary with what it had."""
+        merge = self.aggregator().merge
+        summaries = {worker: Summary(*one) for worker, one in view.get("summaries", {}).items()}
+        for row in changed.collect():
+            worker, fresh = str(row["worker"]), Summary(*row[1:])
+            summaries[worker] = merge(summaries[worker], fresh) if worker in summaries else fresh
+        found = hitters(list(summaries.values()), self._has_one_home(setting))
+        return {
+            "rows": sum(one.total for one in summaries.values()),
+            "top": [{**one._asdict(), **_true(one, setting.exam)} for one in found[: setting.top]],
+            "errors": _errors(found, setting.exam),
+            "counters": sum(len(one.counts) for one in summaries.values()),
+            "summaries": summaries,
+        }
+
+    def _has_one_home(self, setting: Setting) -> bool:
+        """Say whether a key is on one worker for ever: a plan that is made anew may move it."""
+        from evenflow.planning import needs_counts
+
+        splits = getattr(setting.scheme, "split", setting.scheme.splits_keys)
+        return not splits and (setting.at_once or not needs_counts(setting.scheme))
+
+    def tables(self, view: View, top: int) -> list[Table]:
+        """Show the hitters and how the error grows with the summaries that hold a key."""
+        from evenflow.report.tables import Table
+
+        checked = bool(view["errors"]) and "mean_error" in view["errors"][0]
+        rows = [
+            (
+                str(one["item"]),
+                one["at_least"],
+                one["at_most"],
+                one["summaries"],
+                *_also(one, "rows", checked),
+            )
+            for one in view["top"]
+        ]
+        errors = [
+            (one["summaries"], one["keys"], one["mean_bound"], *_also(one, "mean_error", checked))
+            for one in view["errors"]
+        ]
+        note = f"{view['rows']:,} rows in {view['counters']:,} counters."
+        return [
+            Table(
+                "Heavy hitters",
+                ("key", "rows at least", "at most", "summaries", *(["in all rows"] if checked else [])),
+                rows,
+                note,
+            ),
+            Table(
+                "Error by the number of summaries that hold a key",
+                ("summaries", "keys", "mean bound", *(["mean error"] if checked else [])),
+                errors,
+                "The bound is what lies between at least and at most"
+                + ("; the error is of at most, against all rows." if checked else "."),
+            ),
+        ]
+
+    def answer(self, view: View) -> View:
+        """Leave out the summaries."""
+        return {name: value for name, value in view.items() if name != "summaries"}
+
+
+def _item(frame: DataFrame, key: list[str]) -> Column:
+    from pyspark.sql import functions as F
+
+    parts = [key_column(frame, name).cast("string") for name in key]
+    return (parts[0] if len(parts) == 1 else F.concat_ws(", ", *parts)).alias(ITEM)
+
+
+def _true(one: Hitter, exact: dict[str | None, int] | None) -> dict[str, int]:
+    return {"rows": exact[one.item]} if exact is not None and one.item in exact else {}
+
+
+def _also(one: dict[str, Any], name: str, wanted: bool) -> tuple[Any, ...]:
+    return (one.get(name),) if wanted else ()
+
+
+def _errors(found: list[Hitter], exact: dict[str | None, int] | None) -> list[dict[str, Any]]:
+    """Return bounds, and errors where the truth is known, by the number of summaries that hold an item."""
+    table: list[dict[str, Any]] = []
+    for number in sorted({one.summaries for one in found}):
+        these = [one for one in found if one.summaries == number]
+        line: dict[str, Any] = {
+            "summaries": number,
+            "keys": len(these),
+            "mean_bound": sum(one.at_most - one.at_least for one in these) / len(these),
+        }
+        if exact is not None:
+            known = [one.at_most - exact[one.item] for one in these if one.item in exact]
+            line["mean_error"] = sum(known) / len(known) if known else None
+        table.append(line)
+    return table

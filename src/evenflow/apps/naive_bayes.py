@@ -1,0 +1,243 @@
+"""Streaming naive Bayes (`heterogeneous` 3): one counter per feature value and class, nothing else.
+
+P(C | X) ~ P(C) x product of P(x | C), where P(x | C) = (n_xC + alpha) / (N_C + alpha V): the multinomial
+model, smoothed by Laplace's rule (the paper leaves smoothing open). The counters are the keyed stream: a text
+of ten words is ten messages, keyed by (word, class), and one more, whose word is null, that counts the text
+itself. So counting is the same as for words, hot words are spread over workers, and since counts are added
+exactly, predictions are those of a single machine. A word that was never seen says nothing and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evenflow.apps.base import App, Setting, View, check, column, register
+from evenflow.apps.counting import SCHEMA, Count
+from evenflow.errors import EvenflowError
+from evenflow.spark.aggregator import Aggregator
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from evenflow.report.tables import Table
+
+EXAM = 1000  # documents that are asked for, at most
+_PARTS = 10_000
+_TELLING = 6
+WORDS = r"[^\p{L}\p{N}']+"  # what stands between the words of a text
+
+
+@dataclass
+class Model:
+    """The counters, and what follows from them; words is class -> word -> count.
+
+    >>> model = Model(alpha=1.0)
+    >>> model.learn([("spam", None, 2), ("ham", None, 3), ("spam", "cash", 4), ("ham", "tea", 5)])
+    >>> model.predict(["cash", "never seen"]), model.predict(["tea"]), model.predict([])
+    ('spam', 'ham', 'ham')
+    """
+
+    alpha: float = 1.0
+    documents: dict[str, int] = field(default_factory=dict)
+    words: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def learn(self, counters: Iterable[tuple[str, str | None, int]]) -> None:
+        """Take counters (class, word or None for documents, count so far); the same again changes nothing."""
+        for label, word, count in counters:
+            if word is None:
+                self.documents[label] = count
+            else:
+                self.words.setdefault(label, {})[word] = count
+        self.__dict__.pop("_known", None)
+
+    @property
+    def vocabulary(self) -> set[str]:
+        """Every word that was counted."""
+        if "_known" not in self.__dict__:
+            self.__dict__["_known"] = set().union(*self.words.values())
+        known: set[str] = self.__dict__["_known"]
+        return known
+
+    def predict(self, words: Iterable[str]) -> str | None:
+        """Return the likeliest class, of several the first by name; None before the first document."""
+        return self.predict_all([words])[0]
+
+    def predict_all(self, texts: Iterable[Iterable[str]]) -> list[str | None]:
+        """Return the likeliest class of every text."""
+        known, total = self.vocabulary, sum(self.documents.values())
+        classes = []
+        for label in sorted(self.documents):
+            counts = self.words.get(label, {})
+            base = math.log(sum(counts.values()) + self.alpha * len(known)) if known else 0.0
+            classes.append((label, math.log(self.documents[label] / total), counts, base))
+        found: list[str | None] = []
+        for text in texts:
+            words = [word for word in text if word in known]
+            scores = [
+                (
+                    math.fsum(
+                        [prior, *(math.log(counts.get(word, 0) + self.alpha) - base for word in words)]
+                    ),
+                    c,
+                )
+                for c, prior, counts, base in classes
+            ]
+            found.append(max(scores, key=lambda one: one[0])[1] if scores else None)
+        return found
+
+    def telling(self, label: str, most: int) -> list[str]:
+        """Return the words that speak most for a class: frequent in it, rare in the others."""
+        counts = self.words.get(label, {})
+        inside = sum(counts.values())
+        everywhere: Counter[str] = Counter()
+        for other in self.words.values():
+            everywhere.update(other)
+        outside = sum(everywhere.values()) - inside
+
+        def weight(word: str) -> float:
+            here = (counts[word] + self.alpha) / (inside + self.alpha)
+            there = (everywhere[word] - counts[word] + self.alpha) / (outside + self.alpha)
+            return counts[word] * math.log(here / there)
+
+        return sorted(counts, key=lambda word: (-weight(word), word))[:most]
+
+
+@register
+@dataclass(frozen=True)
+class NaiveBayes(App):
+    """Learn classes from words; ``features`` is a text, an array, or several columns as a+b+c."""
+
+    label: str = "label"
+    features: str = "words"
+    alpha: float = 1.0
+    holdout: float = 0.1  # part of the documents that is asked for instead of learned
+
+    name = "naive-bayes"
+    summary = "streaming naive Bayes: counters per feature and class, tested on documents held out"
+    source = "documents:messages=20000,classes=4"
+    keys = ()
+    schema = SCHEMA
+
+    def __post_init__(self) -> None:
+        check("alpha", self.alpha, self.alpha > 0, "smoothing adds more than 0 to every count")
+        check("holdout", self.holdout, 0 <= self.holdout < 1, "it is a part, from 0 to below 1")
+
+    def aggregator(self) -> Aggregator:
+        """Count."""
+        return Count()
+
+    def documents(self, frame: DataFrame) -> DataFrame:
+        """Return label, words, and whether a document is held out."""
+        from pyspark.sql import functions as F
+
+        label = column(frame, self, "label").cast("string")
+        draw = F.pmod(F.xxhash64("label", "words"), F.lit(_PARTS))
+        named = frame.select(label.alias("label"), self._words(frame).alias("words"))
+        held = (draw < int(self.holdout * _PARTS)).alias("held")
+        return named.where("label is not null and words is not null").select("label", "words", held)
+
+    def _words(self, frame: DataFrame) -> Column:
+        from pyspark.sql import functions as F
+        from pyspark.sql import types as T
+
+        from evenflow.spark.columns import quoted
+
+        if self.features not in frame.columns and "+" in self.features:
+            names = self.features.split("+")
+            missing = [name for name in names if name not in frame.columns]
+            if missing:
+                raise EvenflowError(
+                    f"there is no column {missing[0]!r} for features; there are {', '.join(frame.columns)}."
+                )
+            values = [F.coalesce(F.col(quoted(name)).cast("string"), F.lit("null")) for name in names]
+            return F.array(*(F.concat(F.lit(f"{n}="), value) for n, value in zip(names, values, strict=True)))
+        words = column(frame, self, "features")
+        kind = frame.schema[self.features].dataType
+        if isinstance(kind, T.ArrayType):
+            return F.array_compact(words.cast("array<string>"))
+        if isinstance(kind, T.StringType):
+            return F.array_remove(F.split(F.lower(words), WORDS), "")
+        raise EvenflowError(
+            f"features is the column {self.features!r} of {kind.simpleString()}; name a column of text or of "
+            "arrays, or several columns as a+b+c."
+        )
+
+    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+        """Make one row of every word, and one without a word of the document itself."""
+        from pyspark.sql import functions as F
+
+        whole = F.array(F.lit(None).cast("string"))
+        learned = self.documents(frame).where("not held")
+        return learned.select(F.explode(F.concat(whole, "words")).alias("word"), "label"), ["word", "label"]
+
+    def exam(self, table: DataFrame | None, key: list[str]) -> list[tuple[str, list[str]]]:
+        """Return documents that are held out."""
+        if table is None or self.holdout == 0:
+            return []
+        held = self.documents(table).where("held").limit(EXAM).collect()
+        return [(row["label"], list(row["words"])) for row in held]
+
+    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+        """Take the counters that changed, and ask for the documents that were held out."""
+        model = self.model(view)
+        model.learn((row["label"], row["word"], row["rows"]) for row in changed.collect())
+        right = None
+        if setting.exam:
+            answers = model.predict_all(words for _, words in setting.exam)
+            right = sum(a == label for a, (label, _) in zip(answers, setting.exam, strict=True))
+        history = [*view.get("accuracy", []), right / len(setting.exam) if right is not None else None]
+        return {
+            "documents": model.documents,
+            "words": model.words,
+            "accuracy": history,
+            "asked": len(setting.exam or []),
+            "most_frequent": _most_frequent(model.documents, setting.exam or []),
+        }
+
+    def model(self, view: View) -> Model:
+        """Return the model of a view."""
+        return Model(self.alpha, dict(view.get("documents", {})), dict(view.get("words", {})))
+
+    def tables(self, view: View, top: int) -> list[Table]:
+        """Show the classes, the words that tell them, and how good the model is."""
+        from evenflow.report.tables import Table
+
+        model = self.model(view)
+        rows = [
+            (c, count, sum(model.words.get(c, {}).values()), ", ".join(model.telling(c, _TELLING)))
+            for c, count in sorted(model.documents.items(), key=lambda one: (-one[1], one[0]))[:top]
+        ]
+        return [Table("Classes", ("class", "documents", "words", "most telling words"), rows, _note(view))]
+
+    def answer(self, view: View) -> View:
+        """Leave the counters to the sink."""
+        model = self.model(view)
+        classes = [
+            {"class": label, "documents": count, "telling": model.telling(label, _TELLING)}
+            for label, count in sorted(model.documents.items())
+        ]
+        rest = {name: view.get(name) for name in ("accuracy", "asked", "most_frequent")}
+        return {"classes": classes, "vocabulary": len(model.vocabulary), **rest}
+
+
+def _most_frequent(documents: dict[str, int], exam: Sequence[Any]) -> float | None:
+    """Return how often the most frequent class would have been right."""
+    if not exam or not documents:
+        return None
+    best = max(documents, key=lambda label: documents[label])
+    return sum(label == best for label, _ in exam) / len(exam)
+
+
+def _note(view: View) -> str:
+    history = view.get("accuracy") or [None]
+    if history[-1] is None:
+        return "No documents were held out, so the accuracy is unknown."
+    said = (
+        f"{history[-1]:.1%} of {view['asked']:,} documents that were held out are named right "
+        f"(always the most frequent class: {view['most_frequent']:.1%})"
+    )
+    return said + (f"; after the first batch it was {history[0]:.1%}." if len(history) > 1 else ".")

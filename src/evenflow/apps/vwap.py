@@ -1,0 +1,142 @@
+"""VWAP: the volume-weighted average price of every ticker (the financial streams of `functions` 1).
+
+VWAP = sum of price x size / sum of size: three sums per key, which Spark itself merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from evenflow.apps.base import App, Setting, View, column, key_column, register
+from evenflow.apps.windows import check_span, latest, window_name, with_window
+from evenflow.spark.aggregator import Aggregator
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from evenflow.report.tables import Table
+
+_WINDOWS_SHOWN = 6
+
+
+class Traded(NamedTuple):
+    """What was traded of a ticker; ``unread``: rows without a price or a size."""
+
+    trades: int
+    volume: float
+    value: float
+    unread: int
+
+
+class Vwap(Aggregator):
+    """Trades, volume and volume-weighted average price of the columns ``price`` and ``size``.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"price": [10.0, 20.0, None], "size": [300.0, 100.0, 1.0]})
+    >>> Vwap().finish(Vwap().reduce(Vwap().zero(), rows))
+    (2, 400.0, 12.5, 1)
+    """
+
+    buffer = "trades long, volume double, value double, unread long"
+    merges: ClassVar[Mapping[str, str]] = dict.fromkeys(Traded._fields, "sum")
+
+    def zero(self) -> Traded:
+        """Begin with nothing traded."""
+        return Traded(0, 0.0, 0.0, 0)
+
+    def reduce(self, state: Traded, rows: Any) -> Traded:
+        """Add some trades."""
+        import numpy as np
+
+        price, size = (rows[name].to_numpy().astype(np.float64) for name in ("price", "size"))
+        known = ~(np.isnan(price) | np.isnan(size))
+        price, size = price[known], size[known]
+        return Traded(
+            state.trades + price.size,
+            state.volume + float(size.sum()),
+            state.value + float(price @ size),
+            state.unread + rows.num_rows - price.size,
+        )
+
+    def finish(self, state: Traded) -> tuple[int, float, float | None, int]:
+        """Return the average; none without volume."""
+        average = state.value / state.volume if state.volume else None
+        return state.trades, state.volume, average, state.unread
+
+
+@register
+@dataclass(frozen=True)
+class VwapApp(App):
+    """The volume-weighted average price per key, of all rows or of every window of time."""
+
+    price: str = "price"
+    size: str = "size"
+    window: str | None = None
+    time: str | None = None
+    late: str | None = None
+
+    name = "vwap"
+    summary = "volume-weighted average price per ticker, over all or in windows of time"
+    source = "trades:messages=200000,tickers=500"
+    keys = ("ticker", "symbol", "key")
+    schema = "trades long, volume double, vwap double, unread long"
+
+    def __post_init__(self) -> None:
+        check_span("window", self.window)
+        check_span("late", self.late)
+
+    def aggregator(self) -> Aggregator:
+        """Sum."""
+        return Vwap()
+
+    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+        """Take key, price and size; what is no number is null, and counted as unread."""
+        by: list[str | Column] = list(setting.key)
+        numbers = [column(frame, self, name).try_cast("double").alias(name) for name in ("price", "size")]
+        others = [
+            key_column(frame, name).alias(name) for name in setting.key if name not in ("price", "size")
+        ]
+        if self.window is None:
+            return frame.select(*others, *numbers), by
+        timed, window = with_window(frame, self.window, self.time, self.late, self.name)
+        return timed.select(timed.columns[-1], *others, *numbers), [window, *by]
+
+    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+        """Remember what is known of the tickers with the largest volume, of every window if there are any."""
+        windows: dict[str, Any] = dict(view.get("windows", {}))
+        for row in changed.collect():
+            name = "all" if self.window is None else window_name(row["window"])
+            key = ", ".join(str(row[one]) for one in setting.key)
+            known = {one: row[one] for one in ("trades", "volume", "vwap", "unread")}
+            windows.setdefault(name, {})[key] = known
+        for name, tickers in windows.items():
+            most = sorted(tickers.items(), key=lambda one: (-one[1]["volume"], one[0]))
+            windows[name] = dict(most[: setting.top])
+        return {"windows": latest(windows)}
+
+    def tables(self, view: View, top: int) -> list[Table]:
+        """Show the largest tickers."""
+        from evenflow.report.tables import Table
+
+        windows = view.get("windows", {})
+        tables = []
+        for name, tickers in list(windows.items())[-_WINDOWS_SHOWN:]:
+            rows = [
+                (key, _price(one["vwap"]), one["volume"], one["trades"], one["unread"])
+                for key, one in tickers.items()
+            ]
+            title = "VWAP of the tickers with most volume"
+            title += "" if self.window is None else f", {self.window} from {name} UTC"
+            tables.append(Table(title, ("ticker", "vwap", "volume", "trades", "unread"), rows, _note(rows)))
+        return tables
+
+
+def _price(vwap: float | None) -> str:
+    return "" if vwap is None else f"{vwap:.2f}" if abs(vwap) >= 1 else f"{vwap:.6f}"
+
+
+def _note(rows: list[Any]) -> str:
+    unread = sum(row[4] for row in rows)
+    return f"unread: {unread:,} rows of these without a number for price or size." if unread else ""

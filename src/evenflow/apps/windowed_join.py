@@ -1,0 +1,151 @@
+"""A join-like windowed operator (`functions` 3.1): each row is compared with all others of its key's window.
+
+The work of a key is quadratic in its rows: beta_c(f) = f^2. Workers with equally many rows may thus have very
+unequal work, which the seconds that each was busy show. A match is a pair of rows whose ``value`` differs by
+at most ``band``; without ``value`` it is the time, so that rows at most ``band`` seconds apart match.
+
+A key that is split is compared on each of its workers, and across them when their states merge: every pair is
+compared exactly once, wherever its rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from evenflow.apps.base import App, Setting, View, check, column, key_column, register
+from evenflow.apps.windows import check_span, time_column, window_name, with_window
+from evenflow.kernels import Float64Array
+from evenflow.spark.aggregator import Aggregator
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from evenflow.report.tables import Table
+
+_CELLS = 1 << 20  # comparisons that are in memory at a time
+
+
+class Joined(NamedTuple):
+    """What is known of a window: its rows' values, the pairs compared and the pairs that match."""
+
+    comparisons: int
+    matches: int
+    values: list[float]
+
+
+class BandJoin(Aggregator):
+    """Pairs of rows whose ``value`` differs by at most ``band``; a row without a value matches none.
+
+    >>> import pyarrow as pa
+    >>> join = BandJoin(band=1.0)
+    >>> join.finish(join.reduce(join.zero(), pa.table({"value": [1.0, 2.0, 9.0, None]})))
+    (3, 3, 1)
+    """
+
+    buffer = "comparisons long, matches long, values array<double>"
+
+    def __init__(self, band: float):
+        self.band = band
+
+    def zero(self) -> Joined:
+        """Begin with an empty window."""
+        return Joined(0, 0, [])
+
+    def reduce(self, state: Joined, rows: Any) -> Joined:
+        """Compare new rows with each other and with those that are there."""
+        values = rows["value"].to_numpy().astype(np.float64)
+        values = values[~np.isnan(values)]
+        size = values.size
+        fresh = Joined(size * (size - 1) // 2, _inside(values, self.band), values.tolist())
+        return self.merge(state, fresh)
+
+    def merge(self, a: Joined, b: Joined) -> Joined:
+        """Compare the rows of both with each other."""
+        across = _across(np.array(a.values), np.array(b.values), self.band)
+        return Joined(
+            a.comparisons + b.comparisons + len(a.values) * len(b.values),
+            a.matches + b.matches + across,
+            [*a.values, *b.values],
+        )
+
+    def finish(self, state: Joined) -> tuple[int, int, int]:
+        """Return rows, comparisons, matches."""
+        return len(state.values), state.comparisons, state.matches
+
+
+def _inside(values: Float64Array, band: float) -> int:
+    """Return how many pairs of ``values`` match, by comparing each with all others."""
+    return (_across(values, values, band) - values.size) // 2 if values.size else 0
+
+
+def _across(a: Float64Array, b: Float64Array, band: float) -> int:
+    step = max(1, _CELLS // max(1, b.size))
+    parts = (a[start : start + step, None] for start in range(0, a.size, step))
+    return sum(int(np.count_nonzero(np.abs(part - b) <= band)) for part in parts)
+
+
+@register
+@dataclass(frozen=True)
+class WindowedJoin(App):
+    """Pairs of rows of one key within a window that are close in value, or in time."""
+
+    window: str = "1 minute"
+    band: float = 1.0
+    value: str | None = None
+    time: str | None = None
+    late: str | None = None
+
+    name = "windowed-join"
+    summary = "pairs of rows of one key and window that are close: work quadratic in a key's rows"
+    source = "trades:messages=200000,tickers=500"
+    keys = ("key", "ticker", "symbol")
+    schema = "rows long, comparisons long, matches long"
+
+    def __post_init__(self) -> None:
+        check_span("window", self.window)
+        check_span("late", self.late)
+        check("band", self.band, self.band >= 0, "it is 0 or more")
+
+    def aggregator(self) -> Aggregator:
+        """Compare."""
+        return BandJoin(self.band)
+
+    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+        """Take key, time and value."""
+        timed, window = with_window(frame, self.window, self.time, self.late, self.name)
+        if self.value is None:
+            value = time_column(frame, self.time, self.name).cast("double")
+        else:
+            value = column(frame, self, "value").try_cast("double")
+        others = [key_column(frame, name).alias(name) for name in setting.key if name != "value"]
+        return timed.select(timed.columns[-1], *others, value.alias("value")), [window, *setting.key]
+
+    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+        """Remember the keys and windows with most comparisons; these only grow."""
+        from pyspark.sql import functions as F
+
+        known = {(one["window"], one["key"]): one for one in view.get("most", [])}
+        for row in (
+            changed.orderBy(F.desc("comparisons"), *changed.columns[1:-3]).limit(setting.top).collect()
+        ):
+            key = ", ".join(str(row[one]) for one in setting.key)
+            numbers = {one: row[one] for one in ("rows", "comparisons", "matches")}
+            window = window_name(row["window"])
+            known[window, key] = {"window": window, "key": key, **numbers}
+        most = sorted(known.values(), key=lambda one: (-one["comparisons"], one["window"], one["key"]))
+        return {"most": most[: setting.top]}
+
+    def tables(self, view: View, top: int) -> list[Table]:
+        """Show where the work is."""
+        from evenflow.report.tables import Table
+
+        rows = [
+            (one["window"], one["key"], one["rows"], one["comparisons"], one["matches"])
+            for one in view.get("most", [])
+        ]
+        columns = ("from (UTC)", "key", "rows", "comparisons", "matches")
+        return [Table("Keys and windows with most comparisons", columns, rows)]

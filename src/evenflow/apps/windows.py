@@ -1,0 +1,88 @@
+"""Time windows of apps: which column is the time, what kind of time it is, and what a window is called."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from evenflow.errors import EvenflowError, nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+TIMES = ("time", "ts", "timestamp", "date", "datetime")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?) *(seconds?|minutes?|hours?|days?|weeks?)")
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_KEPT = 1000  # windows that a view remembers
+
+
+def check_span(name: str, text: str | None) -> None:
+    """Refuse what is not a span of time with a sentence."""
+    if text is not None and seconds(text) is None:
+        raise EvenflowError(f"{name} is {text!r}; it is a span of time such as '10 minutes' or '1 day'.")
+
+
+def seconds(text: str) -> float | None:
+    """Return the seconds of a span.
+
+    >>> seconds("2 hours"), seconds("soon")
+    (7200.0, None)
+    """
+    found = _SPAN.fullmatch(text.strip())
+    return float(found[1]) * _SECONDS[found[2].removesuffix("s")] if found else None
+
+
+def time_column(frame: DataFrame, name: str | None, app: str) -> Column:
+    """Return the time of a row: the column named, else one that is usually called so.
+
+    A number is seconds since 1970; text is read as Spark reads timestamps, and is null where it is none.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    from evenflow.spark.columns import quoted
+
+    chosen = name if name is not None else next((one for one in TIMES if one in frame.columns), None)
+    if chosen is None or chosen not in frame.columns:
+        missing = f"there is no column {chosen!r}" if chosen else f"no column is called {' or '.join(TIMES)}"
+        raise EvenflowError(
+            f"{app} needs the time of a row, and {missing}; say which it is, as in --app {app}:"
+            f"time={frame.columns[-1]} ({nearest(chosen or 'time', frame.columns)})"
+        )
+    column, kind = F.col(quoted(chosen)), frame.schema[chosen].dataType
+    if isinstance(kind, T.TimestampType):
+        return column
+    if isinstance(kind, T.NumericType):
+        return F.timestamp_seconds(column)
+    return column.try_cast("timestamp")
+
+
+def with_window(
+    frame: DataFrame, window: str, time: str | None, late: str | None, app: str
+) -> tuple[DataFrame, Column]:
+    """Return the frame, on a stream with a watermark, and the window of a row as a column of the key."""
+    from pyspark.sql import functions as F
+
+    from evenflow.spark.columns import helper
+
+    name = helper(frame, "time")
+    timed = frame.select("*", time_column(frame, time, app).alias(name))
+    if frame.isStreaming:
+        timed = timed.withWatermark(name, late or window)
+    return timed, F.window(name, window)
+
+
+def window_name(window: Any) -> str:
+    """Return when a window starts, as text that sorts by time."""
+    start: datetime = window["start"]
+    return start.isoformat(sep=" ", timespec="seconds")
+
+
+def latest(windows: dict[str, Any]) -> dict[str, Any]:
+    """Return the windows that a view remembers, oldest first.
+
+    >>> list(latest({"2020-01-02": 2, "2020-01-01": 1}))
+    ['2020-01-01', '2020-01-02']
+    """
+    return dict(sorted(windows.items())[-_KEPT:])
