@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import evenflow as ef
+from evenflow.apps import parse_app
 from evenflow.spark.inputs import open_input
 from evenflow.spark.pipeline import Job, Progress, run
 from evenflow.streams import Zipf
@@ -38,7 +39,7 @@ def silent(seen: Progress) -> None:
 
 
 def opened(spark: Any, source: str, *key: str) -> Any:
-    return open_input(spark, source, list(key), rate=100, rows_per_batch=500, follow=False)
+    return open_input(spark, source, list(key), rate=100, rows_per_batch=500)
 
 
 def test_words_of_a_text_are_counted(spark: Any, tmp_path: Path) -> None:
@@ -46,11 +47,12 @@ def test_words_of_a_text_are_counted(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         (tmp_path / "in" / f"{number}.txt").write_text(text * (number + 1))
-    job = Job(opened(spark, str(tmp_path / "in")), 3, ef.scheme("fill"), sink=str(tmp_path / "out"))
+    source = opened(spark, str(tmp_path / "in"))
+    job = Job(source, parse_app("count"), 3, ef.scheme("fill"), sink=str(tmp_path / "out"))
     seen = run(job, silent)
     assert seen.batches == 3
     assert seen.total == 9 * 6
-    assert seen.top[:2] == [(("be",), 12), (("to",), 12)]
+    assert seen.view["top"][:2] == [{"key": "be", "rows": 12}, {"key": "to", "rows": 12}]
     written = spark.read.parquet(str(tmp_path / "out")).groupBy("word").max("rows").collect()
     expected = Counter(["to", "be", "or", "not", "to", "be", "that's", "the", "question"])
     assert {row[0]: row[1] for row in written} == {word: 6 * count for word, count in expected.items()}
@@ -61,7 +63,7 @@ def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:
     source = "zipf:z=1.4,keys=50,messages=2000,seed=3"
     for stop in (1, 2, 99):
         job = Job(
-            opened(spark, source), 4, ef.scheme("w-choices"), "online", "top-k", 5,
+            opened(spark, source), parse_app("top-k"), 4, ef.scheme("w-choices"), "online", 5,
             str(tmp_path / "checkpoint"), str(tmp_path / "out"),
         )  # fmt: skip
         try:
@@ -71,16 +73,27 @@ def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:
     ids = Zipf(z=1.4, keys=50, messages=2000, seed=3).generate(0, 2000).ids
     counts = np.bincount(ids)
     best = sorted(((-int(count), key + 1) for key, count in enumerate(counts)))[:5]
-    assert [(key[0], rows) for key, rows in seen.top] == [(key, -rows) for rows, key in best]
+    assert seen.view["top"] == [{"key": key, "rows": -rows} for rows, key in best]
     last = max((tmp_path / "out").glob("batch-*.json"), key=lambda path: int(path.stem[6:]))
-    assert json.loads(last.read_text())[0] == {"key": best[0][1], "rows": -best[0][0]}
+    assert json.loads(last.read_text())["top"][0] == {"key": best[0][1], "rows": -best[0][0]}
+    other = Job(
+        opened(spark, source),
+        parse_app("count"),
+        4,
+        ef.scheme("key"),
+        checkpoint=str(tmp_path / "checkpoint"),
+    )
+    with pytest.raises(ef.EvenflowError, match="give another folder"):
+        run(other, silent)
 
 
 def test_columns_of_files(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "sales.csv"
     path.write_text("day,shop,price\nmon,a,1\nmon,b,2\ntue,a,3\n")
-    seen = run(Job(opened(spark, str(path), "day", "shop"), 2, ef.scheme("key")), silent)
-    assert sorted(seen.top) == [(("mon", "a"), 1), (("mon", "b"), 1), (("tue", "a"), 1)]
+    job = Job(opened(spark, str(path), "day", "shop"), parse_app("count"), 2, ef.scheme("key"), at_once=True)
+    seen = run(job, silent)
+    assert [one["key"] for one in seen.view["top"]] == [["mon", "a"], ["mon", "b"], ["tue", "a"]]
+    assert (sum(seen.rows), seen.batches) == (3, 1)
     assert opened(spark, f"{path}#shop").key == ["shop"]
 
 
@@ -101,9 +114,31 @@ def test_bad_sources(spark: Any, tmp_path: Path, source: str, key: tuple[str, ..
         opened(spark, source.replace("FOLDER", str(tmp_path)), *key)
 
 
-def test_bad_jobs(spark: Any) -> None:
-    with pytest.raises(ef.EvenflowError, match="choose one of count, top-k"):
-        Job(opened(spark, "zipf"), 2, ef.scheme("key"), app="sum")
+def test_bad_jobs(spark: Any, tmp_path: Path) -> None:
+    endless = opened(spark, "rate")
+    with pytest.raises(ef.EvenflowError, match="never ends"):
+        Job(endless, parse_app("count"), 2, ef.scheme("key"), at_once=True)
+    with pytest.raises(ef.EvenflowError, match="has no checkpoint"):
+        Job(opened(spark, "zipf"), parse_app("count"), 2, ef.scheme("key"), checkpoint="c", at_once=True)
+    with pytest.raises(ef.EvenflowError, match="top is 0"):
+        Job(endless, parse_app("count"), 2, ef.scheme("key"), top=0)
+
+
+def test_reading_at_once_can_be_interrupted(spark: Any) -> None:
+    """What watches a run may end it while Spark works; the job of Spark's ends too."""
+
+    def impatient(seen: Progress) -> None:
+        calls.append(seen.batches)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    calls: list[int] = []
+    source = opened(spark, "zipf:messages=2e7")
+    with pytest.raises(KeyboardInterrupt):
+        run(Job(source, parse_app("count"), 2, ef.scheme("key"), at_once=True), impatient)
+    assert calls == [0, 0, 0]
+    tracker = spark.sparkContext.statusTracker()
+    wait_for(lambda: not tracker.getActiveJobsIds(), "Spark to end the job")
 
 
 def test_the_command_stops_cleanly(tmp_path: Path) -> None:

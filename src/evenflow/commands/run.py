@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
@@ -16,17 +17,50 @@ from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, print_json, say, whole
 
 if TYPE_CHECKING:
+    from evenflow.apps import App
     from evenflow.spark.pipeline import Progress
 
 _BAR = 30
 _MOST_WORKERS = 16  # shown
 
 
+def complete_app(incomplete: str) -> list[str]:
+    """Return the apps that begin so, for the shell."""
+    from evenflow.apps import apps
+
+    return [name for name in apps() if name.startswith(incomplete)]
+
+
+def _show_apps(wanted: bool) -> None:
+    """Print every app with its parameters, and end."""
+    if not wanted:
+        return
+    from evenflow.apps import apps
+    from evenflow.report.tables import Table, show
+
+    rows = [
+        (name, kind.summary, ", ".join(f"{f.name}={_default(f.default)}" for f in dataclasses.fields(kind)))  # type: ignore[arg-type]
+        for name, kind in apps().items()
+    ]
+    note = "Parameters are written after a colon: --app vwap:price=close,size=volume"
+    show([Table("Apps", ("app", "what it does", "parameters and their defaults"), rows, note)])
+    raise typer.Exit
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
 def run(
     source: Annotated[
-        str,
-        typer.Option(help="Files (path or path#column), a generator (zipf:z=1.4,messages=1e6), or 'rate'."),
-    ],
+        str | None,
+        typer.Option(
+            help="Files (path or path#column), a generator (zipf:z=1.4,messages=1e6; documents, points, "
+            "trades), or 'rate'. Default: generated rows that fit the app."
+        ),
+    ] = None,
     key: Annotated[
         list[str] | None, typer.Option(help="The key's column; repeat it for several. Text: its words.")
     ] = None,
@@ -36,9 +70,14 @@ def run(
     ] = "fill",
     mode: Annotated[str, typer.Option(help="auto, planned or online.")] = "auto",
     app: Annotated[
-        str, typer.Option(help="count (rows of every key) or top-k (the most frequent).")
+        str,
+        typer.Option(
+            help="count, top-k, naive-bayes, decision-tree, heavy-hitters, vwap or windowed-join; parameters "
+            "after a colon (see --apps).",
+            autocompletion=complete_app,
+        ),
     ] = "count",
-    top: Annotated[int, typer.Option(help="How many of the most frequent keys to show and to write.")] = 10,
+    top: Annotated[int, typer.Option(help="How many keys (or classes) to show and to remember.")] = 10,
     master: Annotated[
         str, typer.Option(help="Spark's address: local[*], spark://host:7077, sc://host for Connect.")
     ] = "local[*]",
@@ -49,24 +88,36 @@ def run(
     sink: Annotated[
         str | None, typer.Option(help="A folder for the results of every micro-batch; else only the top.")
     ] = None,
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="Read all rows in one job, not as a stream.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Files: wait for new ones until Ctrl-C.")] = False,
     batch: Annotated[
         int, typer.Option(parser=whole, metavar="COUNT", help="Generators: rows of a micro-batch.")
     ] = 100_000,
     rate: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="rate: rows per second.")] = 10_000,
     as_json: Json = False,
+    list_apps: Annotated[
+        bool,
+        typer.Option(
+            "--apps", callback=_show_apps, is_eager=True, help="List the apps and their parameters."
+        ),
+    ] = False,
 ) -> None:
     """Run a keyed stream through balanced workers on Spark, with the load of each worker shown live.
 
     Example: `evenflow run --source zipf:z=1.4,messages=1e6 --app top-k --workers 8`
 
+    Example: `evenflow run --source trades.csv --key symbol --app vwap:price=close,size=volume`
+
     Ctrl-C stops it; with `--checkpoint` the same command goes on where it stopped, without losing or
     repeating a row.
     """
+    from evenflow.apps import parse_app
     from evenflow.errors import EvenflowError
     from evenflow.schemes.spelling import parse_scheme
 
-    chosen = parse_scheme(scheme)
+    chosen, wanted = parse_scheme(scheme), parse_app(app)
     for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
         if value < 1:
             raise EvenflowError(f"{name} is {value}; it is 1 or more.")
@@ -75,19 +126,26 @@ def run(
     from evenflow.spark.pipeline import run as run_job
 
     with _session(master, workers) as spark, _shown() as watch:
-        watch.say("Spark is there; starting the query")
-        opened = open_input(spark, source, key or [], rate=rate, rows_per_batch=batch, follow=follow)
-        job = Job(opened, workers, chosen, mode, app, top, checkpoint, sink)
+        rows = source or wanted.source
+        watch.say(f"Spark is there; starting {wanted.name} on {rows}")
+        opened = open_input(
+            spark, rows, key or [], rate=rate, rows_per_batch=batch, follow=follow, keys=wanted.keys
+        )
+        job = Job(opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once)
         with _interrupts_go_to(watch):
             stopped = False
             try:
                 run_job(job, watch)
             except KeyboardInterrupt:
                 stopped = True
-    _report(watch.seen, as_json)
+    _report(watch.seen, wanted, top, as_json)
     if stopped:
         again = (
-            "the same command goes on from there" if checkpoint else "give --checkpoint to go on next time"
+            "the same command goes on from there"
+            if checkpoint
+            else "all rows would be read again"
+            if at_once
+            else "give --checkpoint to go on next time"
         )
         say(f"stopped after {watch.seen.batches if watch.seen else 0} batches; {again}.")
         raise typer.Exit(130)
@@ -174,7 +232,7 @@ def _shown() -> Iterator[Watch]:
 
 
 def table_of(seen: Progress) -> Any:
-    """Return rows per worker as a table; of many workers the fullest and the emptiest."""
+    """Return rows and seconds per worker as a table; of many workers the fullest and the emptiest."""
     from evenflow.report.tables import Table
 
     order = sorted(range(seen.workers), key=lambda worker: (-seen.rows[worker], worker))
@@ -182,30 +240,36 @@ def table_of(seen: Progress) -> Any:
         order = [*order[: _MOST_WORKERS // 2], *order[-_MOST_WORKERS // 2 :]]
     mean = max(1e-9, seen.total / seen.workers)
     full = max(1, *seen.rows)
+    busy = seen.busy
     rows = [
-        (worker, seen.rows[worker], seen.rows[worker] / mean, "█" * round(_BAR * seen.rows[worker] / full))
+        (
+            worker,
+            seen.rows[worker],
+            seen.rows[worker] / mean,
+            busy[worker],
+            "█" * round(_BAR * seen.rows[worker] / full),
+        )
         for worker in order
     ]
-    return Table("Rows per worker", ("worker", "rows", "of mean", ""), rows, note=seen.line())
+    return Table("Rows per worker", ("worker", "rows", "of mean", "busy s", ""), rows, note=seen.line())
 
 
-def _report(seen: Progress | None, as_json: bool) -> None:
+def _report(seen: Progress | None, app: App, top: int, as_json: bool) -> None:
     if seen is None:
         return
     if as_json:
         print_json(
             {
+                "app": app.name,
                 "batches": seen.batches,
                 "rows": seen.total,
                 "rows_per_worker": seen.rows,
                 "max_over_mean": seen.max_over_mean,
-                "top": [
-                    {"key": key[0] if len(key) == 1 else list(key), "rows": rows} for key, rows in seen.top
-                ],
+                "busy_seconds": [round(seconds, 6) for seconds in seen.busy],
+                **(app.answer(seen.view) if seen.view else {}),
             }
         )
         return
-    from evenflow.report.tables import Table, show
+    from evenflow.report.tables import show
 
-    keys = [(", ".join(map(str, key)), rows) for key, rows in seen.top]
-    show([table_of(seen), Table("Most frequent keys", ("key", "rows"), keys)])
+    show([table_of(seen), *(app.tables(seen.view, top) if seen.view else [])])

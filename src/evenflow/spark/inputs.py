@@ -1,8 +1,9 @@
-"""What `evenflow run` reads: files, generated streams, or rows at a rate, each as a streaming frame.
+"""What `evenflow run` reads: files, generated streams, or rows at a rate, as a stream and as a table.
 
 * a file, folder or pattern of .parquet, .orc, .csv, .tsv, .json(l) or text; of text the rows are its words;
 * a generator, spelled as everywhere in evenflow: ``zipf:z=1.4,keys=1e5,messages=1e6``. The i-th row is a pure
-  function of i, so a query that starts again reads the same rows;
+  function of i, so a query that starts again reads the same rows. ``documents``, ``points`` and ``trades``
+  make rows with more than a key (:mod:`evenflow.apps.generated`);
 * ``rate``: Spark's rate source, so many rows a second, with keys by Zipf's law (z = 1.4, 1e5 keys).
 """
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenflow.apps.generated import ROWS, RowGenerator, open_rows
 from evenflow.errors import EvenflowError, nearest
 from evenflow.streams import Zipf
 from evenflow.streams.generator import Generator
@@ -26,35 +28,53 @@ from evenflow.streams.spelling import GENERATORS, open_stream
 RATE = "rate"
 FORMATS = {"parquet": "parquet", "orc": "orc", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json"}
 _PACKED = {"gz", "bz2", "zst", "lz4", "snappy"}
+_CLOCK = 1e4  # rows a second of a generator without a rate
+_START = 1_600_000_000  # seconds since 1970 of a generator's first row
 
 
 @dataclass(frozen=True)
 class Input:
-    """A streaming frame, the key's columns, and in how many batches it ends (None: it does not say)."""
+    """A streaming frame, the key's columns, and in how many batches it ends (None: it does not say).
+
+    ``table``: all rows there are now, not as a stream; None for those that never end.
+    """
 
     frame: DataFrame
     key: list[str]
     batches: int | None = None
     endless: bool = False
+    table: DataFrame | None = None
 
 
 def open_input(
-    spark: SparkSession, source: str, key: list[str], *, rate: int, rows_per_batch: int, follow: bool
+    spark: SparkSession,
+    source: str,
+    key: list[str],
+    *,
+    rate: int = 10_000,
+    rows_per_batch: int = 100_000,
+    follow: bool = False,
+    keys: tuple[str, ...] = ("key",),
 ) -> Input:
-    """Return what ``source`` spells; ``follow``: wait for more files when all are read."""
+    """Return what ``source`` spells; ``follow``: wait for more files when all are read.
+
+    ``keys``: columns that are the key if none is named; () if rows are not grouped by a key of the user's.
+    """
     if source == RATE:
         frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
         keyed = frame.select("timestamp", "value", keys_at(F.col("value"), Zipf()).alias("key"))
-        return Input(keyed, _chosen(key, keyed, source), endless=True)
-    if source.partition(":")[0].strip().lower() in GENERATORS and not os.path.exists(source):
-        return _generated(spark, source, key, rows_per_batch)
+        return Input(keyed, _chosen(key, keyed, source, keys), endless=True)
+    word = source.partition(":")[0].strip().lower()
+    if word in (*GENERATORS, *ROWS) and not os.path.exists(source):
+        return _generated(spark, source, key, rows_per_batch, keys)
     path, _, column = (
         source.rpartition("#") if "#" in source and not os.path.exists(source) else (source, "", "")
     )
     if column and key:
         raise EvenflowError(f"the key is given twice, as {column!r} after # and as {key[0]!r}; choose one.")
-    frame = _files(spark, path)
-    return Input(frame, _chosen(column.split("+") if column else key, frame, path), endless=follow)
+    frame, table = _files(spark, path)
+    named = column.split("+") if column else key
+    return Input(frame, _chosen(named, frame, path, keys), endless=follow, table=table)
 
 
 def keys_at(position: Column, stream: Generator) -> Column:
@@ -75,38 +95,63 @@ def keys_at(position: Column, stream: Generator) -> Column:
     return F.arrow_udf(make, "long")(position)
 
 
-def _generated(spark: SparkSession, source: str, key: list[str], rows_per_batch: int) -> Input:
-    stream = open_stream(source)
-    if not isinstance(stream, Generator):
+def rows_at(position: Column, generator: RowGenerator) -> Column:
+    """Return the rows of a generator at some positions, as a struct."""
+
+    def make(positions: pa.Array) -> pa.Array:
+        return generator.make(positions.to_numpy(zero_copy_only=False))
+
+    make.__annotations__ = {"positions": pa.Array, "return": pa.Array}
+    return F.arrow_udf(make, generator.ddl)(position)
+
+
+def _generated(
+    spark: SparkSession, source: str, key: list[str], rows_per_batch: int, keys: tuple[str, ...]
+) -> Input:
+    stream = open_rows(source) or open_stream(source)
+    if not isinstance(stream, Generator | RowGenerator):
         raise EvenflowError(f"{source} is no generator.")
     batches = math.ceil(stream.messages / rows_per_batch)
-    frame = (
+    numbers = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", min(rows_per_batch, stream.messages))
         .load()
         .where(F.col("value") < stream.messages)
     )
-    keyed = frame.select(F.col("value").alias("number"), keys_at(F.col("value"), stream).alias("key"))
-    return Input(keyed, _chosen(key, keyed, source), batches)
+    table = spark.range(stream.messages).withColumnRenamed("id", "value")
+    frame, table = (_made(numbers, stream), _made(table, stream))
+    return Input(frame, _chosen(key, frame, source, keys), batches, table=table)
 
 
-def _files(spark: SparkSession, path: str) -> DataFrame:
+def _made(numbers: DataFrame, stream: Generator | RowGenerator) -> DataFrame:
+    """Return the rows of a generated stream for a frame of their numbers."""
+    number = F.col("value").alias("number")
+    if isinstance(stream, RowGenerator):
+        return numbers.select(number, rows_at(F.col("value"), stream).alias("row")).select("number", "row.*")
+    time = F.timestamp_seconds(F.lit(_START) + F.col("value") / F.lit(stream.rate or _CLOCK))
+    return numbers.select(number, time.alias("time"), keys_at(F.col("value"), stream).alias("key"))
+
+
+def _files(spark: SparkSession, path: str) -> tuple[DataFrame, DataFrame]:
     first = _first_file(path)
     ending = [part.lower() for part in os.path.basename(first).split(".")[1:] if part.lower() not in _PACKED]
     kind = FORMATS.get(ending[-1] if ending else "", "text")
     options = {"header": "true"} if kind == "csv" else {}
     if ending and ending[-1] == "tsv":
         options["sep"] = "\t"
-    schema = spark.read.options(**options).format(kind).load(path).schema
-    reader = spark.readStream.options(**options).option("maxFilesPerTrigger", 1).schema(schema).format(kind)
+    table = spark.read.options(**options).format(kind).load(path)
+    reader = spark.readStream.options(**options).option("maxFilesPerTrigger", 1).format(kind)
+    reader = reader.schema(table.schema)
     if os.path.isfile(path):  # a stream of files reads folders and patterns
         frame = reader.option("pathGlobFilter", os.path.basename(path)).load(os.path.dirname(path) or ".")
     else:
         frame = reader.load(path)
-    if kind == "text":
-        words = F.explode(F.split(F.lower(F.col("value")), r"[^\p{L}\p{N}']+"))
-        return frame.select(words.alias("word")).where("word != ''")
-    return frame
+    return (_words(frame), _words(table)) if kind == "text" else (frame, table)
+
+
+def _words(lines: DataFrame) -> DataFrame:
+    words = F.explode(F.split(F.lower(F.col("value")), r"[^\p{L}\p{N}']+"))
+    return lines.select(words.alias("word")).where("word != ''")
 
 
 def _first_file(path: str) -> str:
@@ -117,7 +162,7 @@ def _first_file(path: str) -> str:
     found = inside if os.path.isdir(path) else glob.glob(path)
     files = [name for name in sorted(found) if os.path.isfile(name) and os.path.basename(name)[0] not in "_."]
     if not files:
-        words = [*GENERATORS, RATE]
+        words = [*GENERATORS, *ROWS, RATE]
         raise EvenflowError(
             f"there is no file {path!r}; give a path, 'rate', or a generator such as {Zipf().name}"
             + (f" ({guess})." if (guess := nearest(path.partition(":")[0], words)).startswith("did") else ".")
@@ -125,16 +170,21 @@ def _first_file(path: str) -> str:
     return files[0]
 
 
-def _chosen(key: list[str], frame: DataFrame, source: str) -> list[str]:
-    """Return the key's columns: those named, else ``key``, else the only one there is."""
+def _chosen(key: list[str], frame: DataFrame, source: str, keys: tuple[str, ...]) -> list[str]:
+    """Return the key's columns: those named, else the usual ones, else the only one there is."""
     names = frame.columns
+    if not keys:
+        if key:
+            raise EvenflowError(f"the key is {key[0]!r}, but this app makes its own keys; leave it out.")
+        return []
     if key:
         for name in key:
             if name.partition(".")[0] not in names:
                 raise EvenflowError(f"{source} has no column {name!r}; {nearest(name, names)}")
         return key
-    if "key" in names:
-        return ["key"]
+    usual = [name for name in keys if name in names]
+    if usual:
+        return usual[:1]
     if len(names) == 1:
         return list(names)
     raise EvenflowError(f"{source} has the columns {', '.join(names)}; say which is the key with --key.")

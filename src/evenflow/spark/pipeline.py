@@ -1,68 +1,78 @@
-"""The pipeline of `evenflow run`: a source, balanced workers, one aggregate, a sink; watched while it runs.
+"""The pipeline of `evenflow run`: a source, balanced workers, an app, a sink; watched while it runs.
 
-What passes between micro-batches besides Spark's state is in a file of the checkpoint, not in a variable: on
-Spark Connect a batch is written by another process than the one that started the query.
+What passes between micro-batches besides Spark's state is the app's view, in a file of the checkpoint and not
+in a variable: on Spark Connect a batch is written by another process than the one that started the query.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from evenflow.apps.counting import SCHEMA, Count, Top
+from evenflow.apps import parse_app
+from evenflow.apps.base import VIEW_FILE, App, Setting, View
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
-from evenflow.spark.aggregate import aggregate
-from evenflow.spark.inputs import Input
+from evenflow.schemes.spelling import parse_scheme
+from evenflow.spark.control import Control
+from evenflow.spark.inputs import Input, open_input
 from evenflow.spark.observed import Observed
 from evenflow.spark.refresh import OBSERVED
 
-APPS = ("count", "top-k")
 CHECK_SECONDS = 0.25
-_TOP_FILE = "top.json"
+_TAG = "evenflow-run"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: where rows come from, how they are placed, what is made of them, where it goes.
+    """What to run: where rows come from, what is made of them, how they are placed, where it goes.
 
     ``sink``: a folder, in which every micro-batch has a folder ``batch=N`` of Parquet files with the keys
-    that got rows and their counts so far; for top-k a JSON file. A batch that is run again replaces its own,
-    so nothing is there twice.
+    that got rows and what is known of them so far; or, for apps that answer with one thing, a JSON file. A
+    batch that is run again replaces its own, so nothing is there twice.
+
+    ``at_once``: read all rows that there are now in one job, without a stream.
     """
 
     input: Input
+    app: App
     workers: int
     scheme: Scheme
     mode: str = "auto"
-    app: str = "count"
-    k: int = 10
+    top: int = 10
     checkpoint: str | None = None
     sink: str | None = None
+    at_once: bool = False
 
     def __post_init__(self) -> None:
-        if self.app not in APPS:
-            raise EvenflowError(f"app is {self.app!r}; choose one of {', '.join(APPS)}.")
-        if self.k < 1:
-            raise EvenflowError(f"top is {self.k}; show at least 1 key.")
+        if self.top < 1:
+            raise EvenflowError(f"top is {self.top}; show at least 1 key.")
+        if self.at_once and self.input.table is None:
+            raise EvenflowError("this source never ends; leave out --at-once, or read a file or a generator.")
+        if self.at_once and self.checkpoint is not None:
+            raise EvenflowError("a job that reads all rows at once has no checkpoint; leave one of them out.")
 
 
 @dataclass
 class Progress:
-    """How far a run is: batches, rows in all and of each worker, and the keys with most rows."""
+    """How far a run is: batches (or readings of all rows), rows and busy seconds of each worker, the view."""
 
     workers: int
     batches: int = 0
     rows: list[int] = field(default_factory=list)
     last: Observed | None = None
     seconds: float = 0.0  # of the last batch
-    top: list[tuple[Any, int]] = field(default_factory=list)
+    view: View = field(default_factory=dict)
+    worked: dict[tuple[Any, ...], tuple[int, float]] = field(default_factory=dict)  # rows, seconds
+    began: float = field(default_factory=time.time)
 
     @property
     def total(self) -> int:
@@ -74,16 +84,28 @@ class Progress:
         """What the fullest worker got so far, relative to the mean."""
         return max(self.rows, default=0) * self.workers / max(1, self.total)
 
+    @property
+    def busy(self) -> list[float]:
+        """Seconds that each worker worked on its rows."""
+        return [
+            sum(seconds for (*_, at), (_, seconds) in self.worked.items() if at == worker)
+            for worker in range(self.workers)
+        ]
+
+    @property
+    def busy_over_mean(self) -> float | None:
+        """How long the busiest worker worked, relative to the mean; None where no time was taken."""
+        total = sum(self.busy)
+        return max(self.busy) * self.workers / total if total else None
+
     def line(self) -> str:
         """Say it in one line."""
+        busy = "" if self.busy_over_mean is None else f", busiest {self.busy_over_mean:.3f}"
+        whole = f"{self.total:,} rows in all, fullest worker {self.max_over_mean:.3f} of the mean{busy}"
         if self.last is None:
-            return "waiting for the first batch"
-        now = int(self.last.rows.max()) * self.workers / max(1, int(self.last.total))
+            return f"reading {self.batches} of all rows: {whole}" if self.total else "waiting for rows"
         speed = self.last.total / max(self.seconds, 1e-9)
-        return (
-            f"batch {self.last.batch}: {int(self.last.total):,} rows at {speed:,.0f} rows/s, fullest worker "
-            f"{now:.3f} of the mean; {self.total:,} rows in all, {self.max_over_mean:.3f}"
-        )
+        return f"batch {self.last.batch}: {int(self.last.total):,} rows at {speed:,.0f} rows/s; {whole}"
 
 
 def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
@@ -92,79 +114,146 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
     ``watch`` is called after every batch and a few times a second; what it raises ends the run.
     """
     with tempfile.TemporaryDirectory(prefix="evenflow-run-", ignore_cleanup_errors=True) as own:
-        checkpoint = Path(job.checkpoint or own)
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        query = _start(job, checkpoint)
+        folder = Path(job.checkpoint or own).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        setting = Setting(
+            job.input.key, job.workers, job.scheme, job.mode, folder, job.top, at_once=job.at_once
+        )
+        _check_app(job, folder)
         seen = Progress(job.workers, rows=[0] * job.workers)
-        try:
-            while query.isActive and not _is_over(job, query):
-                _look(query, seen, checkpoint)
-                watch(seen)
-                query.awaitTermination(CHECK_SECONDS)
-        finally:
-            query.stop()
-            _look(query, seen, checkpoint)
-        if query.exception() is not None:
-            raise EvenflowError(f"the query failed: {_reason(query.exception())}")
+        seen.view = _remembered(folder)[1]
+        watch(seen)
+        setting = replace(setting, exam=job.app.exam(job.input.table, job.input.key))
+        (_read_at_once if job.at_once else _stream)(job, setting, seen, watch)
         watch(seen)
         return seen
 
 
-def _start(job: Job, checkpoint: Path) -> Any:
-    counts = aggregate(
-        job.input.frame,
-        job.input.key,
-        Count(),
-        SCHEMA,
-        job.workers,
-        job.scheme,
-        job.mode,
-        output_mode="update",
-        control=str(checkpoint / "control"),
-    )
+def run_app(
+    spark: SparkSession,
+    app: str,
+    source: str | None = None,
+    *,
+    key: Sequence[str] = (),
+    workers: int = 8,
+    scheme: str = "fill",
+    batch: int = 100_000,
+    **options: Any,
+) -> Progress:
+    """Run an app by its spelling, as the command does; ``options`` are those of a Job.
+
+    ``run_app(spark, "vwap:price=close", "trades.csv", key=["symbol"]).view`` is what it found.
+    """
+    wanted = parse_app(app)
+    rows = open_input(spark, source or wanted.source, list(key), rows_per_batch=batch, keys=wanted.keys)
+    return run(Job(rows, wanted, workers, parse_scheme(scheme), **options), lambda seen: None)
+
+
+def _check_app(job: Job, folder: Path) -> None:
+    """Refuse to go on from the checkpoint of another app."""
+    file = folder / "app.txt"
+    if file.exists() and file.read_text() != repr(job.app):
+        raise EvenflowError(
+            f"checkpoint {folder} is of {file.read_text()}, not of {job.app!r}; give another folder."
+        )
+    file.write_text(repr(job.app))
+
+
+def _stream(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progress], None]) -> None:
+    query = _start(job, setting)
+    try:
+        while query.isActive and not _is_over(job, query):
+            _look(query, seen, setting)
+            watch(seen)
+            query.awaitTermination(CHECK_SECONDS)
+    finally:
+        query.stop()
+        _look(query, seen, setting)
+    if query.exception() is not None:
+        raise EvenflowError(f"the query failed: {reason(query.exception())}")
+
+
+def _start(job: Job, setting: Setting) -> Any:
     writer = (
-        counts.writeStream.outputMode("update")
-        .option("checkpointLocation", str(checkpoint / "query"))
-        .foreachBatch(lambda frame, batch: _write(job, frame, batch, checkpoint))
+        job.app.results(job.input.frame, setting)
+        .writeStream.outputMode("update")
+        .option("checkpointLocation", str(setting.folder / "query"))
+        .foreachBatch(lambda frame, batch: _write(job, setting, frame, batch))
     )
     if job.input.batches is None and not job.input.endless:
         writer = writer.trigger(availableNow=True)
     return writer.start()
 
 
-def _write(job: Job, frame: DataFrame, batch: int, checkpoint: Path) -> None:
-    """Write what a batch changed; the same batch again writes the same."""
+def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progress], None]) -> None:
+    """Read all rows, again as long as the app asks for it; the main thread stays free to be interrupted."""
+    table = job.input.table
+    if table is None:
+        raise EvenflowError("this source never ends and cannot be read at once.")
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            table.sparkSession.addTag(_TAG)
+            _write(job, setting, job.app.results(table, setting), seen.batches)
+        except Exception as error:
+            failed.append(error)
+
+    while True:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                watch(seen)
+                thread.join(CHECK_SECONDS)
+        except BaseException:
+            table.sparkSession.interruptTag(_TAG)
+            raise
+        if failed:
+            own = isinstance(failed[0], EvenflowError)
+            raise failed[0] if own else EvenflowError(f"the job failed: {reason(failed[0])}")
+        seen.batches += 1
+        seen.view = _remembered(setting.folder)[1]
+        _take_busy(seen, setting)
+        first = next(iter(seen.worked), (None,))[0]  # rows of the first reading: the others read the same
+        for (run_id, _, worker), (rows, _) in seen.worked.items():
+            seen.rows[worker] = rows if run_id == first else seen.rows[worker]
+        if not job.app.goes_on(seen.view):
+            return
+
+
+def _write(job: Job, setting: Setting, frame: DataFrame, batch: int) -> None:
+    """Fold what a batch changed into the view and write it; the same batch again writes the same."""
     frame = frame.persist()
-    top = Top(job.k, _remembered(checkpoint))
     try:
-        most = frame.orderBy(frame["rows"].desc(), *job.input.key).limit(top.k).collect()
-        top.update((tuple(row[name] for name in frame.columns[:-1]), row["rows"]) for row in most)
-        _replace(checkpoint / _TOP_FILE, json.dumps(top.most(), default=str))
+        done, view = _remembered(setting.folder)
+        if batch > done:
+            view = job.app.fold(view, frame, setting)
+            _replace(setting.folder / VIEW_FILE, {"batch": batch, "view": view})
         if job.sink is None:
             return
-        if job.app == "count":
+        if job.app.writes_rows:
             frame.coalesce(1).write.mode("overwrite").parquet(f"{job.sink}/batch={batch}")
         else:
-            names = frame.columns[:-1]
-            rows = [dict(zip(names, key, strict=True)) | {"rows": rows} for key, rows in top.most()]
             Path(job.sink).mkdir(parents=True, exist_ok=True)
-            _replace(Path(job.sink) / f"batch-{batch}.json", json.dumps(rows, default=str))
+            _replace(Path(job.sink) / f"batch-{batch}.json", job.app.answer(view))
     finally:
         frame.unpersist()
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, value: Any) -> None:
     draft = path.with_name(f".{path.name}")
-    draft.write_text(text)
+    draft.write_text(json.dumps(value, default=str))
     draft.replace(path)
 
 
-def _remembered(checkpoint: Path) -> list[tuple[Any, int]]:
-    """Return the most frequent keys after the last batch."""
+def _remembered(folder: Path) -> tuple[int, View]:
+    """Return the last batch and the view after it."""
     try:
-        return [(tuple(key), int(rows)) for key, rows in json.loads((checkpoint / _TOP_FILE).read_text())]
-    except (OSError, ValueError, TypeError):
-        return []
+        found = json.loads((folder / VIEW_FILE).read_text())
+    except FileNotFoundError:
+        return -1, {}
+    return int(found["batch"]), found["view"]
 
 
 def _is_over(job: Job, query: Any) -> bool:
@@ -172,7 +261,7 @@ def _is_over(job: Job, query: Any) -> bool:
     return job.input.batches is not None and last is not None and int(last.batchId) >= job.input.batches - 1
 
 
-def _look(query: Any, seen: Progress, checkpoint: Path) -> None:
+def _look(query: Any, seen: Progress, setting: Setting) -> None:
     """Add the batches that have ended since the last look."""
     known = -1 if seen.last is None else seen.last.batch
     for progress in query.recentProgress:
@@ -185,11 +274,19 @@ def _look(query: Any, seen: Progress, checkpoint: Path) -> None:
                     seen.last, seen.batches = batch, seen.batches + 1
                     seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]
                     seen.seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-                    seen.top = _remembered(checkpoint)
+                    seen.view = _remembered(setting.folder)[1]
+                    _take_busy(seen, setting)
 
 
-def _reason(error: Any) -> str:
-    """Return the last line of an exception that says something of its own."""
+def _take_busy(seen: Progress, setting: Setting) -> None:
+    """Take what workers told of their time; a task that ran again told again."""
+    for note in Control(setting.control).notes("busy"):
+        if note["time"] >= seen.began and note["worker"] < seen.workers:
+            seen.worked[note["run"], note["batch"], note["worker"]] = note["rows"], note["seconds"]
+
+
+def reason(error: Any) -> str:
+    """Return the line of an exception that says something of its own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
     found = [line for line in lines if line.startswith("evenflow.errors.EvenflowError:")]
     return (found or lines or ["unknown"])[-1 if found else 0].removeprefix("evenflow.errors.EvenflowError: ")

@@ -1,0 +1,28 @@
+"""Naive Bayes whose counters are a balanced stream; its predictions are those of a single machine.
+
+python examples/naive_bayes.py
+"""
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from evenflow.apps.counting import Count
+from evenflow.apps.generated import Documents
+from evenflow.apps.naive_bayes import Model
+from evenflow.spark import aggregate
+
+if __name__ == "__main__":
+    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    made = Documents(messages=10_000).make(np.arange(10_000))
+    texts = spark.createDataFrame(pa.Table.from_struct_array(made))
+    whole = F.array(F.lit(None).cast("string"))  # a word that is null counts the text itself
+    words = texts.select("label", F.explode(F.concat(whole, "words")).alias("word"))
+    model = Model()
+    counters = aggregate(words, ["label", "word"], Count(), "rows long", workers=8)
+    model.learn((row["label"], row["word"], row["rows"]) for row in counters.toLocalIterator())
+    asked = Documents().make(np.arange(10_000, 11_000)).to_pylist()
+    right = sum(model.predict(one["words"]) == one["label"] for one in asked)
+    print(f"{right} of {len(asked)} new texts are named right")
+    spark.stop()

@@ -1,0 +1,22 @@
+"""A join within windows: work is quadratic in a key's rows, so equal rows are not equal work.
+
+python examples/windowed_join.py
+"""
+
+from pyspark.sql import SparkSession
+
+from evenflow.report.tables import Table, show
+from evenflow.spark.pipeline import run_app
+
+if __name__ == "__main__":
+    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    rows = []
+    for scheme in ("key", "explicit:resources=LQL", "fill"):
+        seen = run_app(
+            spark, "windowed-join:window=1 minute,value=price,band=0.05", "trades:messages=200000",
+            scheme=scheme, at_once=True,
+        )  # fmt: skip
+        rows.append((scheme, seen.max_over_mean, seen.busy_over_mean, sum(seen.busy)))
+    columns = ("scheme", "fullest worker / mean", "busiest worker / mean", "busy seconds")
+    show([Table("Rows and work of 8 workers", columns, rows)])
+    spark.stop()
