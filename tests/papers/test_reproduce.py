@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,9 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 import evenflow as ef
+from evenflow import papers
 from evenflow.cli import main
 from evenflow.papers import PAPERS, experiments, find
-from evenflow.papers.data import GENERATED, data_sets
+from evenflow.papers.data import GENERATED, data_sets, described
 from evenflow.papers.experiment import (
     DIFFERS,
     DIRECTION,
@@ -197,3 +201,71 @@ def test_a_scheme_of_the_users_own_joins(tmp_path: Path) -> None:
     result = subprocess.run([*program, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "mine" in (tmp_path / "out" / "choices-fig8.csv").read_text()
+
+
+def test_interrupted_it_ends_at_once_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from evenflow.cli import main; main()", "reproduce", "choices/fig10"]
+    options = ["evolving/fig10", "--out=out", "--jobs=2"]
+    running = subprocess.Popen([*program, *options], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    points = tmp_path / "out" / "points"
+    deadline = time.monotonic() + 60
+    while len(list(points.glob("*.json"))) < 3:
+        assert running.poll() is None, running.stderr.read() if running.stderr else ""
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=30)
+    assert running.returncode == 130, told
+    assert "finished points are kept in out/points; the same command goes on from there." in told
+    assert "Traceback" not in told
+    kept = {file.name: file.stat().st_mtime_ns for file in points.glob("*.json")}
+    assert len(kept) >= 3
+    program += ["--out=out", "--jobs=1"]
+    again = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    now = {file.name: file.stat().st_mtime_ns for file in points.glob("*.json")}
+    assert {name: now[name] for name in kept} == kept, "what was finished is not measured again"
+    assert "choices/fig10" in again.stdout
+
+
+def test_a_failed_figure_is_told_at_the_end_with_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        papers, "experiments", lambda paper=None: [_experiment("bad", [-1]), _experiment("good", [2])]
+    )
+    result = CliRunner().invoke(main, ["reproduce", "--out", str(tmp_path), "--jobs", "1"])
+    assert result.exit_code == 1
+    assert "choices/bad failed: ValueError: a point that cannot be measured" in result.output
+    assert "choices/good" in result.output
+    assert "choices/bad" in (tmp_path / "index.html").read_text()
+
+
+def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
+    one = find(["choices/table1"])[0]
+    mine = "zipf:z=1,keys=10,messages=100,seed=1"
+    given = dict.fromkeys(("WP", "TW", "CT"), mine) | {"TW": "real/congress_words.parquet#key"}
+    outcome = reproduce([one], Setting("small", {**GENERATED, **given}), tmp_path)
+    caption = outcome.captions["choices/table1"]
+    assert f"WP from {mine}" in caption
+    assert "congress_words stands in for TW" in caption
+    assert "choices/table1" in outcome.failures, "there is no such file"
+    assert "generated (zipf:z=0.98" in described("WP", GENERATED["WP"])
+
+
+def test_progress_says_what_runs_and_how_long_is_left(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    reproduce([_experiment("one", [1, 2, 3])], Setting(), tmp_path, 1, lambda *line: told.append(line))
+    assert told[0] == (0, 3, "choices/one")
+    assert told[1] == (1, 3, "choices/one, about 0 s left")
+    assert told[-1] == (3, 3, "done")
+
+
+def test_labels_are_added_not_measured(tmp_path: Path) -> None:
+    CALLS.clear()
+    points = [{"value": 2, "labels": {"series": name}} for name in ("a", "b")]
+    one = replace(_experiment("one", []), points=lambda setting: points)
+    rows = reproduce([one], Setting(), tmp_path).rows["choices/one"]
+    assert rows == [{"value": 2, "square": 4, "series": name} for name in ("a", "b")]
+    assert CALLS == [2]
+    assert one.rows(points[0]) == rows[:1]
