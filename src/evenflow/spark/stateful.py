@@ -19,6 +19,7 @@ from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.apply import numbered
 from evenflow.spark.columns import Key, helper, key_hash, with_keys
 from evenflow.spark.control import local_path
+from evenflow.spark.heartbeat import with_heartbeat
 from evenflow.spark.keyed_processor import KeyedProcessor
 from evenflow.spark.micro_batches import Setting
 from evenflow.spark.ownership import AutoWorkers, Ownership
@@ -116,10 +117,13 @@ def stateful(
         delay=round(seconds_of(delay, "delay") * 1e6),
         late=late,
         keep=seconds_of(keep, "keep"),
-        beat=None,
+        beat=None if heartbeat is None else len(names),
     )
     _check_time(setting)
-    return StatefulWriter(numbered(frame), setting, heartbeat)
+    frame = numbered(frame)
+    if heartbeat is not None:
+        frame = with_heartbeat(frame, _interval(heartbeat), f"column_{len(names)}")
+    return StatefulWriter(frame, setting)
 
 
 def seconds_of(text: str, argument: str) -> float:
@@ -134,6 +138,13 @@ def seconds_of(text: str, argument: str) -> float:
         raise EvenflowError(f'{argument} is {text!r}; write it as in "5 seconds" or "1 hour".') from error
     if not seconds >= 0:
         raise EvenflowError(f"{argument} is {text!r}; a duration is not negative.")
+    return seconds
+
+
+def _interval(heartbeat: str) -> float:
+    seconds = seconds_of(heartbeat, "heartbeat")
+    if seconds <= 0:
+        raise EvenflowError(f"heartbeat is {heartbeat!r}; give a time between two beats, such as 5 seconds.")
     return seconds
 
 

@@ -54,10 +54,9 @@ class WriteTo:
 class StatefulWriter:
     """A stateful stream that has not been started."""
 
-    def __init__(self, frame: DataFrame, setting: Setting, heartbeat: str | None):
+    def __init__(self, frame: DataFrame, setting: Setting):
         self.frame = frame
         self.setting = setting
-        self.heartbeat = heartbeat
 
     def start(
         self, sink: Sink | str | Path, format: str | None = None, *, name: str | None = None, **trigger: Any

@@ -1,0 +1,125 @@
+"""State survives kills of the driver and of Python workers at every step, while workers come and go.
+
+``make test`` kills a few times, ``make faults`` (EVENFLOW_FAULTS=all) more than fifty times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenflow.streams import Zipf
+from faults.jobs.keyed import DRIVER, WORKER, remember, table
+from spark.stream_files import write_batches
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+JOB = Path(__file__).parent / "jobs" / "keyed.py"
+ROWS = 150
+POINTS = [*DRIVER, *WORKER]
+ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
+FEW = {1: "written", 2: "processing", 3: "committed", 4: "saved"}  # 2 begins with other workers than 1
+
+
+def many(seed: int) -> dict[int, str]:
+    """Return a kill for every batch, each kind at least once, the rest by chance."""
+    chance = random.Random(seed)
+    kinds = [*POINTS, *chance.choices(POINTS, k=5)]
+    chance.shuffle(kinds)
+    return dict(enumerate(kinds))
+
+
+@pytest.mark.parametrize("kills", [many(seed) for seed in range(3)] if ALL else [FEW])
+@pytest.mark.timeout(3600)
+def test_state_and_outputs_are_those_of_an_undisturbed_run(tmp_path: Path, kills: dict[int, str]) -> None:
+    expected = prepare(tmp_path, max(kills) + 2)
+    restarts = 0
+    while (status := start(tmp_path, kills).wait(900)) == -signal.SIGKILL:
+        restarts += 1
+        assert restarts <= len(kills)
+    check(tmp_path, status, expected)
+    happened = {int(marker.name.split("-")[1]) for marker in tmp_path.glob("killed-*")}
+    merges = {batch for batch, where in kills.items() if where in ("merging", "merged")}
+    assert set(kills) - merges <= happened  # files are merged in some batches only
+
+
+@pytest.mark.skipif(not ALL, reason="many restarts; EVENFLOW_FAULTS=all runs them")
+@pytest.mark.timeout(3600)
+def test_kills_at_any_moment(tmp_path: Path) -> None:
+    """Kill everything at once, or one Python worker, after a while that chance says."""
+    chance, kills = random.Random(7), 0
+    expected = prepare(tmp_path, 40)
+    while True:
+        job = start(tmp_path, {})
+        before = emitted(tmp_path)
+        while job.poll() is None and emitted(tmp_path) == before:
+            time.sleep(0.05)
+        if kills >= 20:
+            break
+        time.sleep(chance.uniform(0, 1.5))
+        if job.poll() is not None:
+            break
+        if chance.random() < 0.4 and (workers := python_workers(job.pid)):
+            os.kill(chance.choice(workers), signal.SIGKILL)
+            kills += 1
+            time.sleep(chance.uniform(0, 1.5))
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            kills += 1
+        job.wait(60)
+    assert kills >= 16
+    check(tmp_path, job.wait(900), expected)
+
+
+def prepare(folder: Path, files: int) -> Any:
+    """Write the input; return what must come out of it."""
+    ids = Zipf(z=1.2, keys=120, messages=ROWS * files, seed=3).generate(0, ROWS * files).ids
+    batches = [
+        table(number, [f"k{key}" if key else None for key in ids[at : at + ROWS].tolist()], at)
+        for number, at in enumerate(range(0, ids.size, ROWS))
+    ]
+    write_batches(folder / "in", batches)
+    (folder / "out").mkdir()
+    return remember(batches)
+
+
+def start(folder: Path, kills: dict[int, str]) -> subprocess.Popen[bytes]:
+    """Start the program in a group of its own, to be killed together."""
+    command = [sys.executable, str(JOB), str(folder), json.dumps(kills)]
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def check(folder: Path, status: int, expected: Any) -> None:
+    """Compare what came out with what should."""
+    assert status == 0, (folder / "log").read_text()[-5000:]
+    assert not (folder / "changed").exists(), (folder / "changed").read_text()
+    outputs, state = expected
+    assert [
+        json.loads((folder / "out" / f"{batch}.json").read_text()) for batch in range(len(outputs))
+    ] == outputs
+    assert json.loads((folder / "state.json").read_text()) == state
+
+
+def emitted(folder: Path) -> int:
+    """Return how many batches have reached the sink."""
+    return len(list((folder / "out").glob("*.json")))
+
+
+def python_workers(group: int) -> list[int]:
+    """Return the Python workers that Spark has forked in a group of processes."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,pgid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    rows = [line.split(None, 3) for line in listed]
+    daemons = {row[0] for row in rows if len(row) > 3 and "pyspark.daemon" in row[3]}
+    return [int(row[0]) for row in rows if row[2] in daemons and int(row[1]) == group]
