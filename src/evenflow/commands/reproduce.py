@@ -53,11 +53,11 @@ def reproduce(
     if show:
         _list(chosen, as_json)
         return
-    from evenflow.papers.reproduce import register_own
+    from evenflow.schemes.theirs import load_scheme
 
     sys.path.insert(0, str(Path.cwd()))
     for spec in own or []:
-        register_own(spec)
+        load_scheme(spec)
     setting = Setting(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
     from evenflow.papers.page import summary, write_html, write_markdown
     from evenflow.papers.reproduce import reproduce as run

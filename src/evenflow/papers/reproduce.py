@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import importlib
 import json
 import multiprocessing
 import os
@@ -27,7 +26,7 @@ from typing import Any
 from evenflow.errors import EvenflowError
 from evenflow.papers.data import described
 from evenflow.papers.experiment import Claim, Experiment, Row, Rows, Setting, judge, labelled, measured
-from evenflow.schemes import register
+from evenflow.schemes.theirs import load_scheme
 
 Say = Callable[[int, int, str], None]  # done, total, what is running
 _Measured = tuple[list[Row], float]  # rows, processor seconds
@@ -184,17 +183,7 @@ def _start(own_schemes: list[str], path: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = path
     for spec in own_schemes:
-        register_own(spec)
-
-
-def register_own(spec: str) -> None:
-    """Register a scheme of the user's, spelled ``module:name``."""
-    module, _, name = spec.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise EvenflowError(f"--scheme is {spec!r}; write module:name of a Scheme class ({error}).") from None
-    register(found)
+        load_scheme(spec)
 
 
 def _timed(measure: Callable[..., list[Row]], point: Row) -> _Measured:

@@ -291,6 +291,9 @@ def scheme(name: str, /, **parameters: Any) -> Scheme:
     PartialKey(distinct=True)
     """
     kind = _REGISTRY.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+    if kind is None and isinstance(name, str):
+        _find_installed()
+        kind = _REGISTRY.get(_ALIASES.get(name, name))
     if kind is None:
         raise EvenflowError(f"there is no scheme {name!r}; {nearest(str(name), [*_REGISTRY, *_ALIASES])}")
     known = [field.name for field in dataclasses.fields(kind)]
@@ -320,8 +323,20 @@ def _check_type(scheme_name: str, field: dataclasses.Field[Any], value: Any) -> 
 
 
 def schemes() -> dict[str, type[Scheme]]:
-    """Return every known scheme by name."""
+    """Return every known scheme by name, those of installed packages too."""
+    _find_installed()
     return dict(sorted(_REGISTRY.items()))
+
+
+def is_known(name: str) -> bool:
+    """Say whether there is a scheme of this name or alias."""
+    return name in _REGISTRY or name in _ALIASES
+
+
+def _find_installed() -> None:
+    from evenflow.schemes.theirs import find_installed  # it needs what this module defines
+
+    find_installed()
 
 
 def check(name: str, value: float, good: bool, rule: str) -> None:

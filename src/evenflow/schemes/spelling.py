@@ -3,7 +3,8 @@
 A scheme is its name or an alias, then, after a colon, parameters as ``name=value``. Schemes and parameters
 are both separated by commas: a piece with an equals sign and no colon before it belongs to the scheme on
 its left. Values: numbers (1e5 is a whole one), yes or no, none, words; ``1.2+1.3+1.2`` is several numbers.
-``all`` is every scheme there is.
+``all`` is every scheme there is. A name may be that of a class, ``own_scheme:Sticky``: see
+:mod:`evenflow.schemes.theirs`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import math
 from typing import Any
 
 from evenflow.errors import EvenflowError, nearest
-from evenflow.schemes.base import Scheme, scheme, schemes
+from evenflow.schemes.base import Scheme, is_known, scheme, schemes
+from evenflow.schemes.theirs import load_scheme
 
 _WORDS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False, "none": None}
 _EXAMPLE = "Write for example key,d-choices:epsilon=1e-3,fill."
@@ -50,6 +52,10 @@ def parse_scheme(text: str) -> Scheme:
     name, colon, rest = (part.strip() for part in text.partition(":"))
     if not name or "=" in name:
         raise EvenflowError(f"{text.strip()!r} is not a scheme; known are {', '.join(schemes())}. {_EXAMPLE}")
+    their_class, _, parameters = rest.partition(":")
+    if their_class.isidentifier() and name.replace(".", "").isidentifier() and not is_known(name):
+        kind = load_scheme(f"{name}:{their_class}")
+        return parse_scheme(f"{kind.name}:{parameters}" if parameters else kind.name)
     fields = {field.name: field for field in dataclasses.fields(scheme(name))}
     values: dict[str, Any] = {}
     for piece in rest.split(",") if colon else ():
@@ -63,7 +69,7 @@ def parse_scheme(text: str) -> Scheme:
             raise EvenflowError(f"{name} has no parameter {parameter!r}; {known}")
         if parameter in values:
             raise EvenflowError(f"{parameter} of {name} is given twice; choose one.")
-        values[parameter] = _value(f"{parameter} of {name}", value, str(fields[parameter].type))
+        values[parameter] = _value(f"{parameter} of {name}", value, _annotation(fields[parameter]))
     return scheme(name, **values)
 
 
@@ -79,6 +85,11 @@ def spell(found: Scheme) -> str:
         if getattr(found, field.name) != field.default
     ]
     return f"{found.name}:{','.join(changed)}" if changed else found.name
+
+
+def _annotation(field: dataclasses.Field[Any]) -> str:
+    """Return a parameter's type as text, whether annotations are kept as text or not."""
+    return field.type.__name__ if isinstance(field.type, type) else str(field.type)
 
 
 def _value(name: str, text: str, kind: str) -> Any:

@@ -1,0 +1,182 @@
+"""Write the pages of the schemes (docs/schemes): the rule, a figure, numbers, parameters, the paper.
+
+The text is the scheme's own documentation in its file, so it is written once. Run it after changing a scheme:
+``make scheme-pages``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import evenflow as ef
+from evenflow.report.style import GREY, colour_of, save
+from evenflow.schemes import Scheme
+from evenflow.simulate import simulate
+from evenflow.streams import open_stream
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+WORKERS = 32
+STREAMS = {
+    "Zipf 1.4": "zipf:z=1.4,keys=100000,messages=1e6,seed=1",
+    "drifting": "drift:messages=1e6,seed=1",
+    "words": f"{ROOT / 'examples' / 'data' / 'sotu_words.parquet'}#key",
+}
+DRAWN = STREAMS["Zipf 1.4"]
+SHOWN = 40  # hottest keys in the figure
+PAPERS = {
+    "choices": "Nasir et al., When Two Choices Are not Enough (ICDE 2016)",
+    "heterogeneous": "Nasir et al., Load Balancing for Skewed Streams on Heterogeneous Cluster (2017)",
+    "functions": "Gedik, Partitioning Functions for Stateful Data Parallelism (VLDB Journal, 2014)",
+    "evolving": "Huang, Efficient Time-Evolving Stream Processing at Scale (FISH)",
+    "dynamic": "Dalabasmaz and Can, Dynamic Key Grouping (DKG)",
+}
+ORDER = (
+    "key", "shuffle", "partial-key", "two-choices", "greedy-d", "d-choices", "w-choices", "round-robin-head",
+    "consistent-hash", "bounded-load", "random-choices", "consistent", "explicit", "fish", "dynamic-key",
+    "fill",
+)  # fmt: skip
+USE = {
+    "key": "every key's rows must be together and no key is hot",
+    "shuffle": "rows have no state at all",
+    "partial-key": "mild skew, few workers, and merging two partial results is cheap",
+    "two-choices": "as a yardstick: two random workers per row, the key does not matter",
+    "greedy-d": "as a yardstick: the same number of choices for every key",
+    "d-choices": "strong skew, and hot keys' state is dear",
+    "w-choices": "strong skew, and hot keys' state is cheap",
+    "round-robin-head": "as a yardstick: W-Choices without looking at loads",
+    "consistent-hash": "one owner per key, and workers come and go",
+    "bounded-load": "consistent hashing with a hard limit on every worker's load",
+    "random-choices": "a hard limit on every worker's load, on equal workers",
+    "consistent": "workers differ in speed, or their speed changes",
+    "explicit": "one owner per key, with state that is moved as seldom as possible",
+    "fish": "hot keys change within minutes, and workers report their backlog",
+    "dynamic-key": "few keys, some of them hot for long",
+    "fill": "anything else: start here",
+}
+
+
+def main() -> None:
+    """Write one page for each scheme and the table of all."""
+    hottest, ids = hottest_keys()
+    numbers = {}
+    for name in ORDER:
+        kind = ef.schemes()[name]
+        numbers[name] = {label: measure(name, spec) for label, spec in STREAMS.items()}
+        draw(kind, hottest, ids, DOCS / "figures" / "schemes" / f"{name}.png")
+        (DOCS / "schemes" / f"{name}.md").write_text(page(kind, numbers[name]))
+        sys.stdout.write(f"{name}: {numbers[name]}\n")
+    table = table_of(numbers)
+    (DOCS / "schemes" / "index.md").write_text(INDEX.format(table=table))
+    readme = ROOT / "README.md"
+    found = re.sub(
+        r"(<!-- schemes -->\n).*?(<!-- /schemes -->)",
+        lambda match: match[1] + table.replace("](", "](docs/schemes/") + match[2],
+        readme.read_text(),
+        flags=re.DOTALL,
+    )
+    readme.write_text(found)
+
+
+def measure(name: str, spec: str) -> tuple[float, float]:
+    """Return max/mean and memory on one stream."""
+    row = simulate(name, spec, workers=WORKERS, sources=1).row()
+    return row["max_over_mean"], row["memory"]
+
+
+def hottest_keys() -> tuple[np.ndarray, np.ndarray]:
+    """Return the hashes of the hottest keys of the drawn stream, and the hash of every message."""
+    given = open_stream(DRAWN)
+    hashes = given.hashes[np.concatenate([chunk.ids for chunk in given.chunks()])]
+    keys, counts = np.unique(hashes, return_counts=True)
+    return keys[np.argsort(-counts)[:SHOWN]], hashes
+
+
+def draw(kind: type[Scheme], hottest: np.ndarray, hashes: np.ndarray, path: Path) -> None:
+    """Draw the load of every worker, beside key grouping's, and the workers of the hottest keys."""
+    workers = kind().router(WORKERS).route(hashes)
+    plain = ef.scheme("key").router(WORKERS).route(hashes)
+    homes = [np.unique(workers[hashes == key]).size for key in hottest]
+
+    def figure() -> Figure:
+        drawn = Figure(figsize=(7.2, 2.5), layout="constrained")
+        left, right = drawn.subplots(1, 2)
+        for routed, colour, label in ((plain, GREY, "key"), (workers, colour_of(kind.name), kind.name)):
+            loads = np.sort(np.bincount(routed, minlength=WORKERS))[::-1] / (hashes.size / WORKERS)
+            left.bar(np.arange(WORKERS), loads, color=colour, alpha=0.75, label=label, width=0.9)
+        left.set(xlabel="worker, fullest first", ylabel="load / mean", title="Load")
+        left.legend()
+        right.bar(np.arange(1, SHOWN + 1), homes, color=colour_of(kind.name), width=0.85)
+        right.set(xlabel="key, hottest first", ylabel="workers", ylim=(0, WORKERS), title="Workers of a key")
+        return drawn
+
+    save(figure, path)
+
+
+def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
+    """Return the page of one scheme."""
+    module = sys.modules[kind.__module__]
+    paper = kind.paper.split(" ")[0]
+    rows = "\n".join(f"| {label} | {even:.3f} | {memory:.2f} |" for label, (even, memory) in numbers.items())
+    fields = "\n".join(
+        f"| `{field.name}` | `{field.type}` | `{field.default!r}` |".replace(" | None`", "` or none")
+        for field in dataclasses.fields(kind)
+    )
+    parts = [
+        f"# {kind.name}\n\n*{kind.summary[0].upper()}{kind.summary[1:]}.*\n\nUse it when: {USE[kind.name]}.",
+        f"![Load per worker and workers per key](../figures/schemes/{kind.name}.png)\n\n"
+        f"One million messages, Zipf 1.4, {WORKERS} workers, one source; key grouping in grey.",
+        "## The rule\n\n" + as_markdown(module.__doc__ or ""),
+        "## Measured\n\n| stream | max / mean load | memory |\n|---|--:|--:|\n" + rows + "\n\n"
+        "Memory is (key, worker) pairs relative to key grouping's. By `make scheme-pages`, which runs "
+        f"`evenflow simulate --scheme {kind.name} --workers {WORKERS} --sources 1` on each stream.",
+    ]
+    if fields:
+        parts.append("## Parameters\n\n| name | type | default |\n|---|---|---|\n" + fields)
+    others = f" Also called: {', '.join(kind.aliases)}." if kind.aliases else ""
+    where = f"`{Path(module.__file__ or '').relative_to(ROOT)}`"
+    source = PAPERS.get(paper)
+    own = "evenflow's own; [how it compares](../fill.md)."
+    origin = f"{source}, section {kind.paper.split(' ', 1)[1]}." if source else own
+    parts.append(f"## Paper and code\n\n{origin} The code is {where}.{others}")
+    return "\n\n".join(parts) + "\n"
+
+
+def table_of(numbers: dict[str, dict[str, tuple[float, float]]]) -> str:
+    """Return the table of all schemes."""
+    labels = list(STREAMS)
+    head = "| scheme | paper | what it does | use it when | " + " | ".join(labels) + " |"
+    lines = [head, "|---|---|---|---|" + "---|" * len(labels)]
+    for name, found in numbers.items():
+        kind = ef.schemes()[name]
+        cells = " | ".join(f"{even:.2f} / {memory:.2f}" for even, memory in found.values())
+        lines.append(f"| [{name}]({name}.md) | {kind.paper} | {kind.summary} | {USE[name]} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def as_markdown(text: str) -> str:
+    """Turn a docstring into Markdown."""
+    text = inspect.cleandoc(text)
+    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
+    return re.sub(r"``([^`]+)``", r"`\1`", text)
+
+
+INDEX = f"""# All schemes
+
+The last columns are measured: the fullest worker's load relative to the mean / (key, worker) pairs relative
+to key grouping's, for {WORKERS} workers and one source, on a Zipf stream with exponent 1.4, on one whose hot
+keys change, and on the words of the State of the Union addresses (`make scheme-pages`).
+
+{{table}}
+A scheme of your own takes one file: [Your own scheme](../own-scheme.md).
+"""
+
+if __name__ == "__main__":
+    main()
