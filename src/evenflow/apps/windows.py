@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenflow.errors import EvenflowError, nearest
@@ -74,9 +74,9 @@ def with_window(
 
 
 def window_name(window: Any) -> str:
-    """Return when a window starts, as text that sorts by time."""
+    """Return when a window starts, in UTC, as text that sorts by time; PySpark hands out local times."""
     start: datetime = window["start"]
-    return start.isoformat(sep=" ", timespec="seconds")
+    return start.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="seconds")
 
 
 def latest(windows: dict[str, Any]) -> dict[str, Any]:

@@ -164,7 +164,11 @@ def _session(master: str, workers: int) -> Iterator[Any]:
         if master.startswith("local"):
             for name in ("spark.driver.bindAddress", "spark.driver.host"):
                 builder = builder.config(name, "127.0.0.1")
-        builder = builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+        builder = (
+            builder.config("spark.sql.session.timeZone", "UTC")
+            .config("spark.ui.enabled", "false")
+            .config("spark.log.level", "ERROR")
+        )
         spark = builder.config("spark.ui.showConsoleProgress", "false").master(master).getOrCreate()
     try:
         yield spark

@@ -10,7 +10,8 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import parse_scheme
 from evenflow.spark.control import Control
 from evenflow.spark.inputs import Input, open_input
+from evenflow.spark.merging import PROVIDER, ROCKS_DB
 from evenflow.spark.observed import Observed
 from evenflow.spark.refresh import OBSERVED
 
@@ -174,15 +176,30 @@ def _stream(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progres
 
 
 def _start(job: Job, setting: Setting) -> Any:
-    writer = (
-        job.app.results(job.input.frame, setting)
-        .writeStream.outputMode("update")
-        .option("checkpointLocation", str(setting.folder / "query"))
-        .foreachBatch(lambda frame, batch: _write(job, setting, frame, batch))
-    )
-    if job.input.batches is None and not job.input.endless:
-        writer = writer.trigger(availableNow=True)
-    return writer.start()
+    with _state_store(job.input.frame.sparkSession):
+        writer = (
+            job.app.results(job.input.frame, setting)
+            .writeStream.outputMode("update")
+            .option("checkpointLocation", str(setting.folder / "query"))
+            .foreachBatch(lambda frame, batch: _write(job, setting, frame, batch))
+        )
+        if job.input.batches is None and not job.input.endless:
+            writer = writer.trigger(availableNow=True)
+        return writer.start()
+
+
+@contextmanager
+def _state_store(spark: SparkSession) -> Iterator[None]:
+    """Have a query that starts here keep its state in RocksDB, which merging in Python needs."""
+    before = spark.conf.get(PROVIDER, None)
+    spark.conf.set(PROVIDER, ROCKS_DB)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(PROVIDER)
+        else:
+            spark.conf.set(PROVIDER, before)
 
 
 def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progress], None]) -> None:
