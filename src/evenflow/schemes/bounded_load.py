@@ -37,8 +37,8 @@ class BoundedLoad(Scheme):
     [0, 250, 375, 375]
     """
 
-    epsilon: float = 0.01
-    replicas: int = 1
+    epsilon: float = 0.01  # a worker takes at most (1 + epsilon) of the average
+    replicas: int = 1  # points of a worker on the ring
 
     name = "bounded-load"
     aliases = ("chbl",)

@@ -53,12 +53,12 @@ class ConsistentGrouping(Scheme):
     [9, 10, 10, 11]
     """
 
-    allocation: str = "random-choices"
-    epsilon: float = 0.01
-    virtual_workers: int = 10
-    idle: float = 0.75
-    busy: float = 0.85
-    slot: int = 100
+    allocation: str = "random-choices"  # of virtual workers: a scheme; key keeps one owner per key
+    epsilon: float = 0.01  # imbalance allowed among virtual workers
+    virtual_workers: int = 10  # per worker, at the start
+    idle: float = 0.75  # below this utilisation a worker says so
+    busy: float = 0.85  # above this one too
+    slot: int = 100  # messages per worker between two looks at utilisation
 
     name = "consistent"
     aliases = ("cg",)

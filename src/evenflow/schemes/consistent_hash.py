@@ -36,7 +36,7 @@ class ConsistentHash(Scheme):
     {4}
     """
 
-    replicas: int = 1000
+    replicas: int = 1000  # points of a worker on the ring
 
     name = "consistent-hash"
     aliases = ("ch",)

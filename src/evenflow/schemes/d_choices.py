@@ -64,8 +64,8 @@ class DChoices(HeadScheme):
     10
     """
 
-    epsilon: float = 1e-4
-    choices: int | None = None
+    epsilon: float = 1e-4  # imbalance that d is solved for
+    choices: int | None = None  # a fixed d; None: solve for it
 
     name = "d-choices"
     aliases = ("d-c",)

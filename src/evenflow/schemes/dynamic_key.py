@@ -47,13 +47,13 @@ class DynamicKey(Scheme):
     [6, 7, 6, 7]
     """
 
-    expected_keys: int = 100
-    baby_limit: int | None = None
-    teenage_cycle: float = 15.0
-    old_cycle: float = 60.0
-    warm_up: float = 15.0
-    check_every: float = 60.0
-    rate: float = 1e4
+    expected_keys: int = 100  # sizes the three generations: 10, 40 and 50 percent
+    baby_limit: int | None = None  # keys in the baby space; None: half of expected_keys
+    teenage_cycle: float = 15.0  # seconds
+    old_cycle: float = 60.0  # seconds
+    warm_up: float = 15.0  # seconds before any key is widened
+    check_every: float = 60.0  # seconds between two looks at a key's width
+    rate: float = 1e4  # messages per second of the logical clock, without times
 
     name = "dynamic-key"
     aliases = ("dkg",)

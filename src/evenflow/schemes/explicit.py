@@ -87,7 +87,7 @@ class Explicit(Scheme):
     window: int | None = None  # messages that frequencies are about; None: domain
     counters: int = 3  # that take turns in emulating the window
     every: int | None = None  # messages between two looks; None: window / 10, 0: never
-    counting: bool = True
+    counting: bool = True  # False: only look up
     replicas: int = 1000  # points of a worker on the ring
 
     name = "explicit"

@@ -78,9 +78,9 @@ class Fill(Scheme):
     True
     """
 
-    epsilon: float = 0.02
-    split: bool = True
-    horizon: int = 10_000
+    epsilon: float = 0.02  # a worker is at most this part above the average
+    split: bool = True  # False: one owner per key
+    horizon: int = 10_000  # messages per worker after which the slack stops growing
 
     name = "fill"
     paper = "evenflow's own"

@@ -86,20 +86,20 @@ class Fish(Scheme):
     [6, 8, 6, 8]
     """
 
-    decay: float = 0.2
-    epoch: int = 1000
-    capacity: int | None = None
-    theta: float | None = None
-    least_choices: int | None = None
-    interval: float = 10.0
-    seconds_per_message: float | None = None
-    rate: float = 1e4
-    replicas: int = 100
-    epsilon: float = 1e-4
-    epochs: bool = True
-    choices: str = "chk"
-    assignment: str = "backlog"
-    ring: bool = True
+    decay: float = 0.2  # of counts, at the end of an epoch (alpha)
+    epoch: int = 1000  # messages
+    capacity: int | None = None  # keys counted (K_max); None: max(1000, 10 n)
+    theta: float | None = None  # share from which a key is hot; None: 1 / (4 n)
+    least_choices: int | None = None  # of a hot key (d_min); None: from the hot keys' share
+    interval: float = 10.0  # seconds between two resets of what was sent (T)
+    seconds_per_message: float | None = None  # of service, until workers report; None: from the rate
+    rate: float = 1e4  # messages per second of the logical clock, without times
+    replicas: int = 100  # points of a worker on the ring
+    epsilon: float = 1e-4  # for choices = d-choices
+    epochs: bool = True  # False: count from the start
+    choices: str = "chk"  # chk, d-choices or w-choices
+    assignment: str = "backlog"  # or counts: least sent
+    ring: bool = True  # False: candidates by hash mod n
 
     name = "fish"
     paper = "evolving 4-5"

@@ -31,8 +31,8 @@ class GreedyD(Scheme):
     [6, 1, 9, 6]
     """
 
-    choices: int = 2
-    distinct: bool = True
+    choices: int = 2  # candidates of every key
+    distinct: bool = True  # candidates never coincide
 
     name = "greedy-d"
     aliases = ("greedy",)

@@ -38,10 +38,10 @@ from evenflow.sketches.space_saving import Counters, SpaceSaving, count_of, new_
 class HeadScheme(Scheme):
     """Parameters of every head scheme; None takes the default for the number of workers."""
 
-    theta: float | None = None
-    capacity: int | None = None
-    distinct: bool = True
-    warm_up: bool = True
+    theta: float | None = None  # share from which a key is head; None: the default 1 / (5 n)
+    capacity: int | None = None  # keys that the sketch counts; None: max(1000, 10 n)
+    distinct: bool = True  # candidates never coincide
+    warm_up: bool = True  # no key is head before 1 / theta messages
 
     needs_load = True
     learns = True

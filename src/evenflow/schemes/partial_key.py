@@ -27,7 +27,7 @@ class PartialKey(Scheme):
     [6, 1, 6, 1]
     """
 
-    distinct: bool = True
+    distinct: bool = True  # the two candidates never coincide
 
     name = "partial-key"
     aliases = ("pkg",)

@@ -40,7 +40,7 @@ class RandomChoices(Scheme):
     [0, 250, 375, 375]
     """
 
-    epsilon: float = 0.01
+    epsilon: float = 0.01  # a worker takes at most (1 + epsilon) of the average
 
     name = "random-choices"
     aliases = ("porc",)

@@ -28,7 +28,7 @@ class TwoChoices(Scheme):
     [2, 5, 4, 4]
     """
 
-    distinct: bool = True
+    distinct: bool = True  # the two workers never coincide
 
     name = "two-choices"
     aliases = ("potc",)
