@@ -3,6 +3,8 @@
 Every query reads files, one per micro-batch; its time is what Spark reports for its batches (the whole
 trigger), after some to warm up. Compared are queries of one run over the same files.
 
+* ``moved``: a running query gets one worker more; the bytes that workers fetched for keys that became
+  theirs, beside what the functions before and after say.
 * ``cost``: 10^4 of 10^5 and of 10^6 keys touched per batch. Memory is the peak resident size of the workers'
   Python processes, as they tell it with their outputs.
 * ``uniform``, ``skew``: the same counting of rows per key by `stateful`, `applyInPandasWithState` and
@@ -90,6 +92,21 @@ class Weighing(Count):
         return state, [{"k": key, "n": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}]
 
 
+class Window(KeyedProcessor):
+    """Keep all values of a key: state that grows with the key's frequency."""
+
+    state = "recent array<long>"
+
+    def start(self, key: Any) -> dict[str, Any]:
+        """Return no values."""
+        return {"recent": []}
+
+    def process(self, key: Any, state: dict[str, Any], rows: Any) -> tuple[Any, ...]:
+        """Keep the values, give nothing out."""
+        state["recent"] += rows["v"].to_pylist()
+        return state, []
+
+
 class Ran(NamedTuple):
     """A query that is done: rows and milliseconds of its batches, and what the loop decided."""
 
@@ -106,7 +123,8 @@ class Ran(NamedTuple):
 def run(session: Session, *, quick: bool = False, say: Say = silent) -> list[Row]:
     """Measure all parts; ``quick`` takes a tenth of the rows and fewer batches."""
     few = prepared(session("local[2]"), 4)
-    rows = cost(few, quick=quick, say=say)
+    rows = moved(few, quick=quick, say=say)
+    rows += cost(few, quick=quick, say=say)
     rows += uniform(few, quick=quick, say=say)
     many = prepared(session("local[8]"), 8)
     rows += skew(many, quick=quick, say=say)
@@ -122,6 +140,52 @@ def prepared(spark: SparkSession, partitions: int) -> SparkSession:
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
     spark.conf.set(PROVIDER, ROCKS_DB)  # what transformWithState needs
     return spark
+
+
+def moved(
+    spark: SparkSession, *, quick: bool = False, say: Say = silent, sizes: Sequence[int] = (2, 4, 8)
+) -> list[Row]:
+    """Return what moves when a running query gets one worker more: as fetched, and as the functions say."""
+    from evenflow.owners import Ownership
+    from evenflow.spark import stateful
+    from evenflow.spark.state_table import history
+
+    distinct, rows = (5000, 20_000) if quick else (50_000, 300_000)
+    keys = zipf_parts(1.0, distinct, rows, 1, seed=4)[0]
+    known, counts = np.unique(keys, return_counts=True)
+    hashes, found = ef.hash_keys(known), []
+    for place, workers in enumerate(sizes):
+        say(place, len(sizes), f"moved, {workers} -> {workers + 1} workers")
+        scheme = ef.scheme("explicit", algorithm="redist", domain=distinct)
+        with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+            state, parts = Path(folder) / "state", Path(folder) / "parts"
+            write_part(parts, 0, keys)
+            query = stateful(stream(spark, parts), "k", Window(), OUTPUT, state, workers, scheme).start(drain)
+            query.processAllAvailable()
+            held, whole = next(history(state))[1].ownership, sum(query.loads().written)
+            query.rescale(workers + 1)
+            write_part(parts, 1, known[:1])
+            query.processAllAvailable()
+            told = query.migrations()[-1]
+            query.stop()
+        own = Ownership.from_json(held, scheme)
+        before = own.plan.route(hashes, np.zeros(hashes.size))
+        own.rescale(workers + 1)
+        gone = before != own.plan.route(hashes, np.zeros(hashes.size))
+        found.append(
+            {
+                "part": "moved",
+                "scheme": "redist",
+                "from": workers,
+                "to": workers + 1,
+                "bytes": told["bytes"],
+                "keys": told["keys"],
+                "expected_keys": int(gone.sum()),
+                "relative_migration": told["bytes"] / whole * (workers + 1),
+                "expected": float(counts[gone].sum() / counts.sum()) * (workers + 1),
+            }
+        )
+    return found
 
 
 def cost(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
@@ -255,16 +319,27 @@ def beside(
 @contextmanager
 def files(spark: SparkSession, parts: Sequence[Int64Array]) -> Iterator[DataFrame]:
     """A stream of one file per micro-batch: a key and a number."""
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+        for number, keys in enumerate(parts):
+            write_part(Path(folder), number, keys)
+        yield stream(spark, Path(folder))
+
+
+def write_part(folder: Path, number: int, keys: Int64Array) -> None:
+    """Write one micro-batch; its file appears whole."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
-        for number, keys in enumerate(parts):
-            table = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(np.arange(keys.size))})
-            path = Path(folder) / f"{number:04}.parquet"
-            pq.write_table(table, path)
-        reader = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1)
-        yield reader.parquet(folder)
+    folder.mkdir(exist_ok=True)
+    table = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(np.arange(keys.size))})
+    pq.write_table(table, folder / f".{number:04}")
+    (folder / f".{number:04}").rename(folder / f"{number:04}.parquet")
+
+
+def stream(spark: SparkSession, folder: Path) -> DataFrame:
+    """Return the files of a folder as a stream, one per micro-batch."""
+    reader = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder))
 
 
 def stateful_query(
@@ -379,6 +454,10 @@ def transform_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
 
 
 COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "moved": (
+        "A running query gets one worker more: relative migration in bytes fetched, and as planned",
+        ("scheme", "from", "to", "keys", "expected_keys", "bytes", "relative_migration", "expected"),
+    ),
     "cost": (
         "A batch that touches a part of the state",
         ("keys", "touched", "ms", "ratio", "loading_ms", "peak_worker_mib", "read_bytes"),
