@@ -18,10 +18,19 @@ def reproduce(
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="Only list the figures and their claims.")] = False,
     scale: Annotated[str, typer.Option(help="small (minutes) or paper (the papers' own sizes).")] = "small",
-    jobs: Annotated[int, typer.Option(help="Parallel processes; 0: one per core.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for figures, points and verdicts.")] = Path(
-        "results/papers"
-    ),
+    on: Annotated[
+        str, typer.Option(help="simulator, or spark: the papers' deployments on a real engine.")
+    ] = "simulator",
+    master: Annotated[
+        str | None, typer.Option(help="With --on spark: the cluster; none: this machine, a slot per worker.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Parallel processes; 0: one per core; one on Spark.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for figures, points and verdicts; none: results/papers or results/deployments."
+        ),
+    ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(help="NAME=SPEC: use this stream for a paper's data set, e.g. WP=w.csv#page."),
@@ -41,6 +50,8 @@ def reproduce(
     """Make the papers' figures again and judge what the papers say of them; an interrupted run goes on.
 
     Example: `evenflow reproduce choices/fig1 dynamic --jobs 2`
+
+    Example: `evenflow reproduce choices/fig13 --on spark`
     """
     from evenflow.errors import EvenflowError
     from evenflow.papers import find
@@ -49,7 +60,12 @@ def reproduce(
 
     if scale not in SCALES:
         raise EvenflowError(f"--scale is {scale!r}; choose {' or '.join(SCALES)}.")
-    chosen = find(figures or [])
+    if on not in ("simulator", "spark"):
+        raise EvenflowError(f"--on is {on!r}; choose simulator or spark.")
+    if master is not None and on != "spark":
+        raise EvenflowError(f"--master is {master!r} without --on spark; add it, or leave the master out.")
+    out = out or Path("results/papers" if on == "simulator" else "results/deployments")
+    chosen = find(figures or [], on)
     if show:
         _list(chosen, as_json)
         return
@@ -59,6 +75,11 @@ def reproduce(
     for spec in own or []:
         load_scheme(spec)
     setting = Setting(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
+    if on == "spark":
+        from evenflow.commands.deploy import deploy
+
+        deploy(chosen, setting, master, out, page, as_json)
+        return
     from evenflow.papers.page import summary, write_html, write_markdown
     from evenflow.papers.reproduce import reproduce as run
 

@@ -21,9 +21,14 @@ def experiments(paper: str | None = None) -> list[Experiment]:
     return found
 
 
-def find(wanted: list[str]) -> list[Experiment]:
+def find(wanted: list[str], on: str = "simulator") -> list[Experiment]:
     """Return the experiments named by PAPER or PAPER/FIGURE; all if none is named."""
-    everything = experiments()
+    if on == "spark":
+        from evenflow.papers import deployments
+
+        everything = deployments.experiments()
+    else:
+        everything = experiments()
     if not wanted:
         return everything
     chosen: list[Experiment] = []

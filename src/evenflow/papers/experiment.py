@@ -92,6 +92,7 @@ class Experiment:
     plot: Callable[[Any, Rows], None] | None = None
     claims: tuple[Claim, ...] = ()
     version: int = 1  # raised when ``measure`` changes, so that kept points are measured again
+    on: str = "simulator"  # or "spark": a deployment, whose points are measured one after the other
 
     @property
     def name(self) -> str:

@@ -98,6 +98,7 @@ def claim_row(one: Experiment, claim: Claim, rows: Rows) -> Row:
     return {
         "paper": one.paper,
         "figure": one.figure,
+        "on": one.on,
         "section": claim.section,
         "claim": claim.text,
         "expected": claim.expected,

@@ -22,7 +22,7 @@ def load() -> None:
 
     import evenflow as ef
     import evenflow.papers.deployments.work
-    import evenflow.spark.source  # noqa: F401
+    import evenflow.spark.source
 
     for scheme in ef.schemes().values():
         scheme().router(workers=4).route(np.arange(2000, dtype=np.uint64))

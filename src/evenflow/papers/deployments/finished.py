@@ -109,8 +109,8 @@ def read_finished(folder: Path, workers: int) -> list[Finished]:
         path = folder / f"{worker:05d}.npz"
         if not path.exists():
             raise EvenflowError(
-                f"worker {worker} told nothing in {folder}; every executor must be able to write there: choose "
-                "a folder that all of them share with TMPDIR."
+                f"worker {worker} told nothing in {folder}; every executor must be able to write there: "
+                "choose a folder that all of them share with TMPDIR."
             )
         with np.load(path) as told:
             found.append(Finished(told["slices"], int(told["state_bytes"])))

@@ -1,7 +1,7 @@
 """The harness: one stream through the real pipeline on Spark, route, work, aggregate.
 
-Sources are input partitions, each with a router of evenflow's (:func:`evenflow.spark.placement.place`); worker
-w is partition w and serves its messages in Python; an aggregator merges the workers' partial states by key.
+Sources are input partitions, each with a router of evenflow's (:func:`evenflow.spark.placement.place`);
+worker w is partition w and serves its messages in Python; an aggregator merges partial states by key.
 The clock runs from handing in the batch to the aggregator's answer, which has to count every message.
 """
 
@@ -92,20 +92,23 @@ class Harness:
         told = Path(tempfile.mkdtemp(prefix="run-", dir=self.folder))
         serve = Serve(cluster.service, cluster.speeds, str(told), cluster.kind)
         try:
+            asked = pipeline(frame, scheme, cluster, serve)
             handed_in, start = time.time(), time.perf_counter()
-            keys, total, pairs = answer(frame, scheme, cluster, serve)
+            [found] = asked.collect()
             seconds = time.perf_counter() - start
+            keys, total, pairs = (int(number or 0) for number in found)
             if total != messages.messages:
                 raise EvenflowError(
-                    f"the aggregator counted {total} of {messages.messages} messages; rows were lost or repeated."
+                    f"the aggregator counted {total} of {messages.messages} messages; rows were lost or "
+                    "repeated."
                 )
             return Run(handed_in, seconds, read_finished(told, cluster.workers), keys, pairs, thinned)
         finally:
             shutil.rmtree(told, ignore_errors=True)
 
 
-def answer(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -> tuple[int, int, int]:
-    """Run the pipeline; return the aggregator's number of keys, messages, and (key, worker) pairs."""
+def pipeline(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -> DataFrame:
+    """Return the whole pipeline as a query for the aggregator's number of keys, messages, and pairs."""
     from pyspark.sql import functions as F
 
     from evenflow.spark.placement import place
@@ -116,8 +119,7 @@ def answer(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -> 
     )  # fmt: skip
     partials = placed.moved().select("k").mapInArrow(serve, PARTIALS)
     merged = partials.groupBy("k").agg(F.sum("n").alias("n"), F.count("*").alias("pairs"))
-    [found] = merged.agg(F.count("*"), F.sum("n"), F.sum("pairs")).collect()
-    return int(found[0]), int(found[1] or 0), int(found[2] or 0)
+    return merged.agg(F.count("*"), F.sum("n"), F.sum("pairs"))
 
 
 @contextmanager

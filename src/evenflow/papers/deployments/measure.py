@@ -8,7 +8,6 @@ pipeline with messages that cost nothing, tells what the engine takes by itself.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import evenflow as ef
@@ -92,7 +91,7 @@ class _Trial:
 
     def _thinning(self, whole: Messages) -> int:
         longest = LONGEST * self.cluster.ideal_seconds(whole.messages)
-        return max(1, math.ceil(predicted_seconds(self.scheme, whole, self.cluster) / longest - 0.25))
+        return max(1, round(predicted_seconds(self.scheme, whole, self.cluster) / longest))
 
     def run(self) -> None:
         """Run once more."""
@@ -116,7 +115,7 @@ class _Trial:
 
 
 def _beside_key(row: Row, rows: list[Row]) -> Row:
-    """Return how many times key grouping's throughput, measured and predicted, where key grouping is there."""
+    """Return how many times key grouping's throughput, measured and predicted, where that is known."""
     key = next((one for one in rows if one["scheme"] == "key"), None)
     if key is None:
         return {}

@@ -1,4 +1,4 @@
-"""The messages of a deployment: a stream in memory, the same for Spark (files of keys) and for the simulator."""
+"""The messages of a deployment: a stream in memory, the same for Spark (files) and for the simulator."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """What a worker does with its messages, inside a Python worker of Spark: serve them one by one, in order.
 
 A message costs ``service`` seconds, divided by the worker's speed: of sleep, as the papers have it, or of
-computing. Sleeping workers share a few cores without slowing each other down. A worker sleeps once for a slice
-of messages and keeps to its timetable: what one sleep was too long, the next is shorter. When each slice began
-and ended is told in a file, as :mod:`evenflow.papers.deployments.finished` reads it; what goes on are the
-worker's partial states, one count per key.
+computing. Sleeping workers share a few cores without slowing each other down. A worker sleeps once for a
+slice of messages and keeps to its timetable: what one sleep was too long, the next is shorter. When each
+slice began and ended is told in a file, as :mod:`evenflow.papers.deployments.finished` reads it; what goes
+on are the worker's partial states, one count per key.
 
 Light to import: a Python worker does.
 """
