@@ -250,7 +250,7 @@ def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
     assert f"WP from {mine}" in caption
     assert "congress_words stands in for TW" in caption
     assert "choices/table1" in outcome.failures, "there is no such file"
-    assert "generated (zipf:z=0.98" in described("WP", GENERATED["WP"])
+    assert described("WP", GENERATED["WP"]) == "a generated stream (zipf) stands in for WP"
 
 
 def test_progress_says_what_runs_and_how_long_is_left(tmp_path: Path) -> None:

@@ -62,5 +62,5 @@ def described(name: str, spec: str) -> str:
     if name in REAL and REAL[name] in spec:
         return f"{REAL[name]} stands in for {name}"
     if GENERATED.get(name) == spec:
-        return f"generated ({spec}) for {name}"
+        return f"a generated stream ({spec.partition(':')[0]}) stands in for {name}"
     return f"{name} from {Path(spec.split('#', maxsplit=1)[0]).name}"

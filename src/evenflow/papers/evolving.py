@@ -123,7 +123,7 @@ def _high_latency(rows: Rows) -> Judgement:
     n = max(row["workers"] for row in rows)
     shuffle = pick(rows, label="SG", workers=n)["latency_p99"]
     worst = pick(rows, label="FG", workers=n)["latency_p99"] / max(shuffle, 1e-9)
-    return at_least(worst, 10, loosely=1.5)
+    return at_least(worst, 10, loosely=1.5, spelled="FG's {:.4g} times SG's")
 
 
 def _memory_of(rows: Rows, label: str) -> float:
@@ -137,7 +137,7 @@ def _too_few_counters(rows: Rows) -> Judgement:
 
 
 def _shuffle_memory(rows: Rows) -> Judgement:
-    return near(_memory_of(rows, "SG"), 23.16, within=0.3, same_side_of=1.0)
+    return near(_memory_of(rows, "SG"), 23.16, within=0.3, same_side_of=1.0, spelled="{:.2f}x")
 
 
 # Fig. 9, 10: execution time
@@ -154,7 +154,7 @@ def _real_points(setting: Setting) -> list[Row]:
 
 def _zipf_points(setting: Setting) -> list[Row]:
     return [
-        _point(scheme, evolving(z, setting.pick(2e5, 5e6), seed), n, labels={"label": scheme, "z": z})
+        _point(scheme, evolving(z, setting.pick(1e6, 5e6), seed), n, labels={"label": scheme, "z": z})
         for n in setting.pick((16, 128), WORKERS)
         for z in setting.pick((1.0, 2.0), SKEWS)
         for seed in range(1, setting.pick(1, 10) + 1)
@@ -167,7 +167,7 @@ def _zipf_points(setting: Setting) -> list[Row]:
 def _near_shuffle(by: tuple[str, ...], limit: float) -> Any:
     def judged(rows: Rows) -> Judgement:
         own = [row["relative"] for row in relative(rows, "makespan", "shuffle", by) if row["label"] == "fish"]
-        return at_most(max(own), limit, loosely=2 * limit)
+        return at_most(max(own), limit, loosely=2 * limit, spelled="{:.3f}x")
 
     return judged
 
@@ -191,7 +191,7 @@ def _fish_memory(rows: Rows) -> Judgement:
         for row in relative(rows, "replicas", "key", ("workers", "z"))
         if row["label"] == "fish"
     ]
-    return at_most(max(own), 3.0, loosely=6.0)
+    return at_most(max(own), 3.0, loosely=6.0, spelled="up to {:.2f}x")
 
 
 def _shuffle_range(rows: Rows) -> Judgement:
@@ -206,8 +206,8 @@ def _of_shuffle(limit: float) -> Any:
         found = relative(rows, "replicas", "shuffle", ("workers", "z"))
         own = [row for row in found if row["label"] == "fish" and row["workers"] == 128]
         if limit < 0.1:
-            return at_most(pick(own, z=1.0)["relative"], limit, loosely=3 * limit)
-        return at_most(max(row["relative"] for row in own), limit, loosely=2 * limit)
+            return at_most(pick(own, z=1.0)["relative"], limit, loosely=3 * limit, spelled="{:.2%}")
+        return at_most(max(row["relative"] for row in own), limit, loosely=2 * limit, spelled="{:.2%}")
 
     return judged
 
@@ -223,7 +223,7 @@ def _variants(
     for n in setting.pick((64,), WORKERS):
         for z in setting.pick((1.0, 2.0), SKEWS):
             for seed in range(1, setting.pick(1, 3) + 1):
-                stream = evolving(z, setting.pick(2e5, 5e6), seed)
+                stream = evolving(z, setting.pick(1e6, 5e6), seed)
                 for label, parameters in variants.items():
                     scheme = "shuffle" if label == "shuffle" else "fish"
                     point = _point(scheme, stream, n, parameters=parameters, labels={"label": label, "z": z})
@@ -283,7 +283,7 @@ def _worst(rows: Rows, workers: int, label: str, other: str) -> float:
 def _no_decay_is_slow(rows: Rows) -> Judgement:
     n = max(row["workers"] for row in rows)
     worst = _worst(rows, n, "1", "0.2")
-    return near(worst, 12.14, within=0.3, same_side_of=1.02)
+    return near(worst, 12.14, within=0.3, same_side_of=1.02, spelled="{:.2f}x")
 
 
 def _forgetting_costs(rows: Rows) -> Judgement:
@@ -291,13 +291,13 @@ def _forgetting_costs(rows: Rows) -> Judgement:
     ratio = _mean(rows, "memory", label="0", workers=n, z=1.0) / _mean(
         rows, "memory", label="0.2", workers=n, z=1.0
     )
-    return near(ratio, 2.65, within=0.3, same_side_of=1.01)
+    return near(ratio, 2.65, within=0.3, same_side_of=1.01, spelled="{:.2f}x")
 
 
 def _only_the_largest(rows: Rows) -> Judgement:
     n = max(row["workers"] for row in rows)
     worst = _worst(rows, n, "2/n", "0.25/n")
-    return at_least(worst, 1.1, loosely=1.01)
+    return at_least(worst, 1.1, loosely=1.01, spelled="2/n takes {:.3f} times as long as 1/(4n)")
 
 
 def _epoch_points(setting: Setting) -> list[Row]:
@@ -310,7 +310,7 @@ def _epochs_help(rows: Rows) -> Judgement:
         for z in {row["z"] for row in rows}:
             own = _mean(rows, "makespan", label="w/ epoch", workers=n, z=z)
             best = max(best, _mean(rows, "makespan", label="w/o epoch", workers=n, z=z) / own)
-    return near(best, 11.91, within=0.3, same_side_of=1.05)
+    return near(best, 11.91, within=0.3, same_side_of=1.05, spelled="{:.2f}x")
 
 
 def _choice_points(setting: Setting) -> list[Row]:
@@ -340,7 +340,7 @@ def _assignment_helps(rows: Rows) -> Judgement:
         for z in {row["z"] for row in rows}:
             own = _mean(rows, "makespan", label="w/ hwa", workers=n, z=z)
             best = max(best, _mean(rows, "makespan", label="w/o hwa", workers=n, z=z) / own)
-    return near(best, 2.61, within=0.3, same_side_of=1.05)
+    return near(best, 2.61, within=0.3, same_side_of=1.05, spelled="{:.2f}x")
 
 
 # Fig. 17: churn
@@ -380,7 +380,7 @@ def _ring_saves(rows: Rows) -> Judgement:
     for row in select(rows, label="w/ CH", z=1.0):
         other = pick(rows, label="w/o CH", z=1.0, workers=row["workers"], change=row["change"])
         ratios.append(other["memory"] / row["memory"])
-    return near(min(ratios), 2.0, within=0.3, same_side_of=1.05)
+    return near(min(ratios), 2.0, within=0.3, same_side_of=1.05, spelled="{:.2f}x")
 
 
 # Fig. 18, 19: the cluster, as queues

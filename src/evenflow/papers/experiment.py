@@ -151,33 +151,39 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def at_most(value: float, limit: float, loosely: float | None = None) -> Judgement:
-    """Holds up to ``limit``; in direction up to ``loosely``.
+def at_most(value: float, limit: float, loosely: float | None = None, spelled: str = "{:.4g}") -> Judgement:
+    """Holds up to ``limit``; in direction up to ``loosely``. ``spelled``: how the value is told.
 
     >>> at_most(0.5, 0.4, loosely=1.0).verdict
     'holds in direction'
     """
     verdict = HOLDS if value <= limit else DIRECTION if loosely is not None and value <= loosely else DIFFERS
-    return Judgement(verdict, f"{value:.4g}")
+    return Judgement(verdict, spelled.format(value))
 
 
-def at_least(value: float, limit: float, loosely: float | None = None) -> Judgement:
+def at_least(value: float, limit: float, loosely: float | None = None, spelled: str = "{:.4g}") -> Judgement:
     """Holds from ``limit`` on; in direction from ``loosely`` on."""
     verdict = HOLDS if value >= limit else DIRECTION if loosely is not None and value >= loosely else DIFFERS
-    return Judgement(verdict, f"{value:.4g}")
+    return Judgement(verdict, spelled.format(value))
 
 
-def near(value: float, expected: float, within: float, same_side_of: float | None = None) -> Judgement:
+def near(
+    value: float,
+    expected: float,
+    within: float,
+    same_side_of: float | None = None,
+    spelled: str = "{:.4g}",
+) -> Judgement:
     """Holds within a share of the paper's number; in direction on the same side of ``same_side_of``.
 
     >>> near(1.4, 2.0, within=0.2, same_side_of=1.0).verdict
     'holds in direction'
     """
     if abs(value - expected) <= within * abs(expected):
-        return Judgement(HOLDS, f"{value:.4g}")
+        return Judgement(HOLDS, spelled.format(value))
     if same_side_of is not None and (value - same_side_of) * (expected - same_side_of) > 0:
-        return Judgement(DIRECTION, f"{value:.4g}")
-    return Judgement(DIFFERS, f"{value:.4g}")
+        return Judgement(DIRECTION, spelled.format(value))
+    return Judgement(DIFFERS, spelled.format(value))
 
 
 def share_of(checks: Sequence[bool], what: str) -> Judgement:

@@ -129,8 +129,9 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
     lines = [
         "# The five papers, reproduced",
         "",
-        f"This page is written by `evenflow reproduce --scale {scale} --page {path.name}`; no verdict is "
-        f"typed in. {summary(outcome.claims).capitalize()}.",
+        f"Every figure and table of the five papers, measured again, with a verdict on each claim that the "
+        f"papers make of it: {summary(outcome.claims)}. This page is written by `evenflow reproduce --scale "
+        f"{scale} --page {path.name}`; no verdict is typed in.",
         "",
         "* **holds**: as the paper says, within the margin of the claim's rule;",
         "* **holds in direction**: the same order or tendency, another magnitude;",
@@ -161,7 +162,8 @@ def _stand_ins(outcome: Outcome) -> list[str]:
     found = dict.fromkeys(text for data in outcome.data.values() for text in data)
     if not found:
         return []
-    return ["The papers' own streams cannot be had. Instead:", "", *(f"* {text}" for text in found)]
+    return ["The papers' own streams cannot be had (`--data NAME=FILE#COLUMN` uses yours), so:", "",
+            *(f"* {text};" for text in found)]  # fmt: skip
 
 
 def _markdown_section(one: Experiment, outcome: Outcome) -> list[str]:

@@ -117,8 +117,7 @@ def _file(out: Path, one: Experiment, point: Row) -> Path:
 
 
 def _sentence(data: list[str]) -> list[str]:
-    text = "; ".join(data)
-    return [f"{text[0].upper()}{text[1:]}."] if text else []
+    return [f"Data: {'; '.join(data)}."] if data else []
 
 
 def _measure_all(

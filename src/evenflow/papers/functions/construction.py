@@ -149,7 +149,7 @@ def _same_maps(rows: Rows) -> Judgement:
     for sigma in values(rows, "sigma"):
         found = [mean(rows, "mapped", resources=one, sigma=sigma) for one in ("LCL", "LLL", "LQL")]
         apart.append(1 - min(found) / max(found))
-    return at_most(max(apart), 0.15, loosely=0.35)
+    return at_most(max(apart), 0.15, loosely=0.35, spelled="{:.1%} apart")
 
 
 def _by_skew(rows: Rows, column: str, resources: str) -> dict[float, float]:

@@ -103,7 +103,7 @@ def _similar_balance(rows: Rows) -> Judgement:
         found = means(rows, "imbalance", resources=one, sigma=sigma)
         own = [found[name] for name in OURS]
         apart.append(max(own) / min(own) - 1)
-    return at_most(max(apart), 0.10, loosely=0.25)
+    return at_most(max(apart), 0.10, loosely=0.25, spelled="{:.1%} apart")
 
 
 def _readj_stops(rows: Rows) -> Judgement:
@@ -242,7 +242,7 @@ def _same_balance(rows: Rows) -> Judgement:
     for one in ("CCL", "LCL", "LLL"):
         found = _by_utility(rows, "imbalance", "readj", one)
         apart.append(max(found.values()) / min(found.values()) - 1)
-    return at_most(max(apart), 0.03, loosely=0.10)
+    return at_most(max(apart), 0.03, loosely=0.10, spelled="{:.1%} apart")
 
 
 def _sum_evens_quadratic(rows: Rows) -> Judgement:
@@ -323,7 +323,7 @@ def _within_three_percent(rows: Rows) -> Judgement:
     for domain in values(rows, "domain"):
         found = means(rows, "imbalance", domain=domain)
         apart += [found[name] / found["readj"] - 1 for name in ("scan", "redist")]
-    return at_most(max(apart), 0.03, loosely=0.10)
+    return at_most(max(apart), 0.03, loosely=0.10, spelled="{:.1%} apart")
 
 
 def _uniform_by_domain(rows: Rows) -> Judgement:

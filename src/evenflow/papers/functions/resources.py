@@ -123,7 +123,7 @@ def _scan_like_redist(rows: Rows) -> Judgement:
         for column in ("imbalance", "migration"):
             found = means(rows, column, resources=one)
             apart.append(abs(found["scan"] / found["redist"] - 1))
-    return at_most(max(apart), 0.03, loosely=0.10)
+    return at_most(max(apart), 0.03, loosely=0.10, spelled="{:.1%} apart")
 
 
 def _in_the_thirties(rows: Rows) -> Judgement:
@@ -239,7 +239,7 @@ def _close_for_quadratic(rows: Rows) -> Judgement:
         found = means(rows, "imbalance", resources="LQL", z=z)
         own = [found[name] for name in OURS]
         apart.append(max(own) / min(own) - 1)
-    return at_most(max(apart), 0.03, loosely=0.10)
+    return at_most(max(apart), 0.03, loosely=0.10, spelled="{:.1%} apart")
 
 
 EXPERIMENTS = [
