@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.set-up
 
-.PHONY: help setup java test lint faults bench demo clean
+.PHONY: help setup java test lint faults bench demo docs scheme-pages clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
@@ -12,6 +12,7 @@ help:
 	@echo "make faults  streaming queries killed again and again, a cluster that loses executors and files"
 	@echo "make lint    the checks without the tests"
 	@echo "make bench   every benchmark, as ratios within one run"
+	@echo "make docs    the documentation as a site (site/index.html), every link checked"
 	@echo "make demo    a drifting stream through four schemes, and advice on it as a page (demo/index.html)"
 
 setup: java $(STAMP)
@@ -39,6 +40,14 @@ demo: setup
 	$(BIN)/evenflow simulate --scheme key,partial-key,w-choices,fill --stream drift:messages=1e6,seed=1 --workers 32 --sources 1
 	$(BIN)/evenflow advise drift:messages=1e6,seed=1 --workers 32 --html demo/index.html
 	@echo "The same with figures: demo/index.html"
+
+docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation: site/index.html"
+
+scheme-pages: $(STAMP)
+	$(BIN)/python scripts/scheme_pages.py
 
 faults: setup
 	EVENFLOW_FAULTS=all $(BIN)/pytest -m faults

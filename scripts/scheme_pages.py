@@ -125,8 +125,10 @@ def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
     module = sys.modules[kind.__module__]
     paper = kind.paper.split(" ")[0]
     rows = "\n".join(f"| {label} | {even:.3f} | {memory:.2f} |" for label, (even, memory) in numbers.items())
+    meanings = field_comments(kind)
     fields = "\n".join(
-        f"| `{field.name}` | `{field.type}` | `{field.default!r}` |".replace(" | None`", "` or none")
+        f"| `{field.name}` | {str(field.type).replace('|', 'or')} | `{field.default!r}` | "
+        f"{meanings.get(field.name, '')} |"
         for field in dataclasses.fields(kind)
     )
     parts = [
@@ -139,7 +141,7 @@ def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
         f"`evenflow simulate --scheme {kind.name} --workers {WORKERS} --sources 1` on each stream.",
     ]
     if fields:
-        parts.append("## Parameters\n\n| name | type | default |\n|---|---|---|\n" + fields)
+        parts.append("## Parameters\n\n| name | type | default | meaning |\n|---|---|---|---|\n" + fields)
     others = f" Also called: {', '.join(kind.aliases)}." if kind.aliases else ""
     where = f"`{Path(module.__file__ or '').relative_to(ROOT)}`"
     source = PAPERS.get(paper)
@@ -161,10 +163,22 @@ def table_of(numbers: dict[str, dict[str, tuple[float, float]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def field_comments(kind: type[Scheme]) -> dict[str, str]:
+    """Return what the comments beside a scheme's parameters say."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        for line in inspect.getsource(base).splitlines():
+            if match := re.match(r"    (\w+): .*?  # (.+)$", line):
+                found[match[1]] = match[2].replace("|", "\\|")
+    return found
+
+
 def as_markdown(text: str) -> str:
     """Turn a docstring into Markdown."""
     text = inspect.cleandoc(text)
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
+    text = re.sub(r"::$", ":", text, flags=re.MULTILINE)
+    text = re.sub(r"(?<!\n)\n(?=\* )", "\n\n", text, count=1)
     return re.sub(r"``([^`]+)``", r"`\1`", text)
 
 
