@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,3 +104,11 @@ def test_spans() -> None:
     assert [seconds(text) for text in ("1 day", "90 seconds", "1.5 hours", "x", "1")] == [
         86_400, 90, 5400, None, None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "examples").glob("*.py")), ids=lambda p: p.stem
+)
+def test_examples_are_short_and_name_what_there_is(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 30
+    runpy.run_path(str(path), run_name="not the main program")

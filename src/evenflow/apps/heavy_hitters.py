@@ -130,10 +130,10 @@ class Summarise:
             state = hitters.reduce(state, pa.Table.from_batches([batch]))
         if state.total:
             row = {"worker": TaskContext.get().partitionId(), **state._asdict()}
-            yield pa.RecordBatch.from_pylist([row], _ARROW())
+            yield pa.RecordBatch.from_pylist([row], _arrow_schema())
 
 
-def _ARROW() -> pa.Schema:  # noqa: N802 - a constant that must not import pyarrow early
+def _arrow_schema() -> pa.Schema:
     import pyarrow as pa
 
     longs = pa.list_(pa.int64())
@@ -239,8 +239,10 @@ class HeavyHittersApp(App):
         """Say whether a key is on one worker for ever: a plan that is made anew may move it."""
         from evenflow.planning import needs_counts
 
-        splits = getattr(setting.scheme, "split", setting.scheme.splits_keys)
-        return not splits and (setting.at_once or not needs_counts(setting.scheme))
+        scheme = setting.scheme
+        if getattr(scheme, "split", scheme.splits_keys) or not scheme.plannable or setting.mode == "online":
+            return False
+        return setting.at_once or not needs_counts(scheme)
 
     def tables(self, view: View, top: int) -> list[Table]:
         """Show the hitters and how the error grows with the summaries that hold a key."""

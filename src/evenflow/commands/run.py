@@ -125,7 +125,7 @@ def run(
     from evenflow.spark.pipeline import Job
     from evenflow.spark.pipeline import run as run_job
 
-    with _session(master, workers) as spark, _shown() as watch:
+    with _session(master, workers) as spark, _shown(wanted, top) as watch:
         rows = source or wanted.source
         watch.say(f"Spark is there; starting {wanted.name} on {rows}")
         opened = open_input(
@@ -179,7 +179,9 @@ def _session(master: str, workers: int) -> Iterator[Any]:
 class Watch:
     """Shows how far a run is: a live table on a terminal, else a line now and again."""
 
-    def __init__(self, live: Any = None):
+    def __init__(self, app: App, top: int, live: Any = None):
+        self.app = app
+        self.top = top
         self.live = live
         self.seen: Progress | None = None
         self.interrupted = False
@@ -199,10 +201,18 @@ class Watch:
         if self.interrupted:
             raise KeyboardInterrupt
         if self.live is not None:
-            self.live.update(table_of(seen).framed(), refresh=True)
+            self._draw(seen)
         elif seen.batches > self._batches and time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
             self._last, self._batches = time.monotonic(), seen.batches
             say(f"run: {seen.line()}")
+
+    def _draw(self, seen: Progress) -> None:
+        from rich.console import Group
+
+        if seen.batches > self._batches or not seen.batches:  # what is known changes with a batch
+            self._batches = seen.batches
+            tables = [table_of(seen), *(self.app.tables(seen.view, self.top) if seen.view else [])]
+            self.live.update(Group(*(table.framed() for table in tables)), refresh=True)
 
 
 @contextmanager
@@ -224,15 +234,15 @@ def _interrupts_go_to(watch: Watch) -> Iterator[None]:
 
 
 @contextmanager
-def _shown() -> Iterator[Watch]:
+def _shown(app: App, top: int) -> Iterator[Watch]:
     if not sys.stderr.isatty():
-        yield Watch()
+        yield Watch(app, top)
         return
     from rich.console import Console
     from rich.live import Live
 
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
-        yield Watch(live)
+        yield Watch(app, top, live)
 
 
 def table_of(seen: Progress) -> Any:
