@@ -57,15 +57,20 @@ class Owners(NamedTuple):
 
     def moved_buckets(self, after: Owners) -> Bools:
         """Return the buckets of the state in which a key has another owner than ``after`` gives it."""
-        size = max(self.buckets.size, after.buckets.size)
-        every = np.arange(size, dtype=np.int64)
-        homes = [some.buckets[every * some.buckets.size // size] for some in (self, after)]
+        sizes = (self.buckets.size, after.buckets.size, STATE_BUCKETS)
+        begins = np.unique(np.concatenate([_begins(size) for size in sizes]))
+        here, there, place = ((begins * size) >> 32 for size in sizes)
         moved = np.zeros(STATE_BUCKETS, np.bool_)
-        moved[every[homes[0] != homes[1]] * STATE_BUCKETS // size] = True
+        moved[place[self.buckets[here] != after.buckets[there]]] = True
         apart = np.concatenate([self.keys, after.keys])
         apart = apart[self.of_hashes(apart) != after.of_hashes(apart)]
         moved[bucket_of(apart, STATE_BUCKETS)] = True
         return moved
+
+
+def _begins(buckets: int) -> npt.NDArray[np.int64]:
+    """Return the smallest upper 32 bits of each bucket."""
+    return ((np.arange(buckets, dtype=np.int64) << 32) + buckets - 1) // buckets
 
 
 def bucket_of(hashes: Hashes, buckets: int) -> npt.NDArray[np.int64]:

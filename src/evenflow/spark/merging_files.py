@@ -50,11 +50,9 @@ def needed_by(files: Sequence[StateFile], owners: Owners) -> tuple[tuple[int, ..
     """Return for each worker the numbers of the files that may hold its keys."""
     if not files:
         return ((),) * owners.workers
-    held = np.array([file.buckets for file in files])
-    return tuple(
-        tuple(np.flatnonzero(held[:, owners.state_buckets(worker)].any(axis=1)).tolist())
-        for worker in range(owners.workers)
-    )
+    held = np.array([file.buckets for file in files], np.float32)
+    wanted = np.array([owners.state_buckets(worker) for worker in range(owners.workers)], np.float32)
+    return tuple(tuple(np.flatnonzero(common).tolist()) for common in wanted @ held.T)
 
 
 @dataclass(frozen=True)

@@ -70,15 +70,15 @@ class Remember(KeyedProcessor):
         if point == "saved" and not marker.exists():
             from evenflow.spark import working
 
-            write = working.write_state
+            write = vars(working)["write_state"]
 
             def write_and_die(*given: Any) -> StateFile:
-                written = write(*given)
+                written: StateFile = write(*given)
                 if once(marker):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return written
 
-            working.write_state = write_and_die
+            vars(working)["write_state"] = write_and_die
 
 
 def remembered(key: Any, state: Any, numbers: list[int], latest: datetime) -> Any:
@@ -156,7 +156,7 @@ def main(folder: Path, kills: dict[int, str]) -> None:
 
     MicroBatches.__call__ = calling  # type: ignore[method-assign]
     StateTable.commit = committing  # type: ignore[method-assign]
-    micro_batches.runs_to_merge = partial(runs_to_merge, most=RUNS)  # type: ignore[assignment]
+    vars(micro_batches)["runs_to_merge"] = partial(runs_to_merge, most=RUNS)
     spark = local_session("local[2,4]", **{"spark.sql.shuffle.partitions": 2})
     stream = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     running: list[Any] = []

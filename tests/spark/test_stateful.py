@@ -1,0 +1,310 @@
+"""stateful: one owner per key, state in a Delta table, batches that can be done again."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
+
+from evenflow.errors import EvenflowError
+from evenflow.spark import KeyedProcessor, loads, read_state, stateful
+from evenflow.streams import Zipf
+from evenflow.testing import wait_for
+from spark.processors import OUTPUT, STREAM, Adding, Everything, Late, Sessions
+from spark.stream_files import read_batches, write_batches
+
+pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+ROWS = 400
+
+
+class Sunk:
+    """A sink that remembers what it was given, every time."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, list[Any]]] = []
+
+    def __call__(self, df: Any, batch: int) -> None:
+        self.calls.append((batch, sorted(map(tuple, df.collect()), key=str)))
+
+    def last(self) -> dict[Any, Any]:
+        return {row[0]: row[1:] for _, rows in self.calls for row in rows}
+
+
+def numbers(files: int) -> pa.Table:
+    ids = Zipf(z=1.2, keys=200, messages=ROWS * files, seed=5).generate(0, ROWS * files).ids
+    keys = [None if key == 3 else f"k{key}" for key in ids.tolist()]
+    return pa.table({"key": pa.array(keys), "number": pa.array(range(len(keys)), pa.int64())})
+
+
+def cut(table: pa.Table) -> list[pa.Table]:
+    return [table.slice(at, ROWS) for at in range(0, table.num_rows, ROWS)]
+
+
+def totals(table: pa.Table) -> dict[Any, Any]:
+    found: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for key, number in zip(table["key"].to_pylist(), table["number"].to_pylist(), strict=True):
+        found[key][0] += 1
+        found[key][1] += number
+    return {key: tuple(values) for key, values in found.items()}
+
+
+def held(state: Any) -> dict[Any, Any]:
+    return {row["key"]: (row["n"], row["total"]) for row in state.collect()}
+
+
+def start(spark: Any, folder: Path, sink: Any, using: Any = None, **options: Any) -> Any:
+    stream = read_batches(spark, folder / "in", STREAM)
+    trigger = options.pop("trigger", {})
+    return stateful(
+        stream, "key", using or Adding(), OUTPUT, state=folder / "state", **{"workers": 3, **options}
+    ).start(sink, **trigger)
+
+
+def finish(query: Any) -> None:
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -> None:
+    table = numbers(4)
+    write_batches(tmp_path / "in", cut(table)[:2])
+    sunk = Sunk()
+    query = start(spark, tmp_path, sunk, scheme="explicit", algorithm="redist")
+    query.processAllAvailable()
+    with pytest.raises(EvenflowError, match="another query works on the state"):
+        start(spark, tmp_path, Sunk())
+    query.rescale(workers=5)
+    write_batches(tmp_path / "in", cut(table)[2:3], first=2)
+    query.processAllAvailable()
+    assert query.isActive
+    assert query.exception() is None
+    carried = query.loads()
+    assert (carried.batch, carried.workers, sum(carried.rows)) == (2, 5, ROWS)
+    assert carried.state_keys == len(totals(table.slice(0, 3 * ROWS)))
+    assert sum(carried.keys) == len(totals(cut(table)[2]))
+    assert loads(tmp_path / "state" / "_evenflow").rows == carried.rows
+    moved = query.migrations()[-1]
+    assert (moved["batch"], moved["from"], moved["to"]) == (2, 3, 5)
+    held_before = len(totals(table.slice(0, 2 * ROWS)))
+    assert moved["state_keys"] == held_before
+    assert 0.2 < moved["part"] < 0.8  # two of five workers joined: 0.4 is the least
+    assert moved["bytes"] > 0
+    assert query.decisions()[0]["batch"] == 0
+    query.stop()
+    assert sunk.last() == totals(table.slice(0, 3 * ROWS))
+    assert held(read_state(spark, tmp_path / "state")) == totals(table.slice(0, 3 * ROWS))
+    assert held(read_state(spark, tmp_path / "state", batch=0)) == totals(cut(table)[0])
+    with pytest.raises(EvenflowError, match="batch is 7"):
+        read_state(spark, tmp_path / "state", batch=7)
+
+    # Spark forgets that batch 2 was done: it comes again, changes nothing, and the outputs are the same
+    for path in (tmp_path / "state" / "_checkpoint" / "commits").glob("*2*"):
+        path.unlink()
+    version = DeltaTable(str(tmp_path / "state")).version()
+    again = Sunk()
+    finish(start(spark, tmp_path, again, scheme="explicit", algorithm="redist"))
+    assert again.calls == sunk.calls[-1:]
+    assert DeltaTable(str(tmp_path / "state")).version() == version
+
+    # the workers are those asked for last, not those of the call
+    write_batches(tmp_path / "in", cut(table)[3:], first=3)
+    query = start(spark, tmp_path, again, scheme="explicit", algorithm="redist")
+    finish(query)
+    assert query.loads().workers == 5
+    assert held(read_state(spark, tmp_path / "state")) == totals(table)
+    assert again.last() | sunk.last() | again.last() == totals(table)
+    other = start(spark, tmp_path, Sunk(), checkpoint=tmp_path / "other")
+    with pytest.raises(StreamingQueryException, match="belongs to another query"):
+        finish(other)
+
+
+def test_a_processor_that_fails(spark: Any, tmp_path: Path) -> None:
+    table = numbers(2)
+    write_batches(tmp_path / "in", cut(table)[:1])
+    bad = tmp_path / "bad"
+    using, sunk = Adding(bad), Sunk()
+    finish(start(spark, tmp_path, sunk, using, scheme="consistent-hash"))
+    bad.write_text("k1")
+    write_batches(tmp_path / "in", cut(table)[1:], first=1)
+    query = start(spark, tmp_path, sunk, using, scheme="consistent-hash")
+    with pytest.raises(StreamingQueryException, match=r"Adding.process failed for key key='k1': KeyError"):
+        finish(query)
+    assert held(read_state(spark, tmp_path / "state")) == totals(cut(table)[0])
+    bad.unlink()
+    finish(start(spark, tmp_path, sunk, using, scheme="consistent-hash"))  # the one that failed left the lock
+    assert held(read_state(spark, tmp_path / "state")) == totals(table)
+    assert [batch for batch, _ in sunk.calls] == [0, 1]
+
+
+def test_damaged_and_missing_files_are_refused(spark: Any, tmp_path: Path) -> None:
+    table = numbers(3)
+    write_batches(tmp_path / "in", cut(table)[:2])
+    finish(start(spark, tmp_path, Sunk()))
+    root = tmp_path / "state"
+    victim = next(path for path in (root / "data").iterdir() if path.name.startswith("0000000001"))
+    content = victim.read_bytes()
+    write_batches(tmp_path / "in", cut(table)[2:], first=2)
+    victim.write_bytes(content[:40] + bytes(len(content) // 3) + content[40 + len(content) // 3 :])
+    before = {path: path.read_bytes() for path in sorted(root.glob("data/*"))}
+    version = DeltaTable(str(root)).version()
+    with pytest.raises((StreamingQueryException, EvenflowError)) as refused:
+        finish(start(spark, tmp_path, Sunk()))
+    assert str(victim) in str(refused.value)
+    assert "batch 0 is the last one that is whole" in str(refused.value)
+    victim.unlink()
+    with pytest.raises(EvenflowError, match=r"it is missing.*batch 0 is the last"):
+        start(spark, tmp_path, Sunk())
+    with pytest.raises(EvenflowError, match="damaged or missing"):
+        read_state(spark, root)
+    assert held(read_state(spark, root, batch=0)) == totals(cut(table)[0])
+    victim.write_bytes(content)
+    assert DeltaTable(str(root)).version() == version
+    assert {path: path.read_bytes() for path in before} == before | {victim: content}
+    finish(start(spark, tmp_path, Sunk()))
+    assert held(read_state(spark, root)) == totals(table)
+
+
+def test_keys_and_states_of_many_types(spark: Any, tmp_path: Path) -> None:
+    nan, moment = float("nan"), datetime(2024, 5, 1, 12, tzinfo=UTC)
+    rows = [
+        (nan, "a", moment + timedelta(seconds=5), Decimal("1.50"), "late"),
+        (nan, "a", moment, Decimal("2.50"), "early"),
+        (0.0, None, moment, Decimal("-1.00"), "zero"),
+        (-0.0, None, moment + timedelta(seconds=1), Decimal("-2.00"), "minus"),
+        (None, "a", moment, Decimal("9.99"), "none"),
+    ]
+    schema = pa.schema(
+        [
+            ("x", pa.float64()), ("user", pa.string()), ("ts", pa.timestamp("us", "UTC")),
+            ("price", pa.decimal128(9, 2)), ("word", pa.string()),
+        ]
+    )  # fmt: skip
+    batch = pa.table(
+        [pa.array(column, field.type) for column, field in zip(zip(*rows), schema, strict=True)],
+        schema=schema,
+    )
+    write_batches(tmp_path / "in", [batch, batch])
+    from pyspark.sql import functions as F
+
+    stream = read_batches(
+        spark, tmp_path / "in", "x double, user string, ts timestamp, price decimal(9,2), word string"
+    )
+    query = stateful(
+        stream, ["x", F.struct("user").alias("who"), F.to_date("ts").alias("day_of")], Everything(),
+        "words string, n long, small int", tmp_path / "state", 2, "fill", split=False, order_by="ts",
+    ).start(str(tmp_path / "out"), "json")  # fmt: skip
+    finish(query)
+    out = spark.read.json(str(tmp_path / "out"))
+    expected = [
+        (0, "early,late", 2),
+        (0, "zero,minus", 2),
+        (0, "none", 1),
+        (1, "early,late", 4),
+        (1, "zero,minus", 4),
+        (1, "none", 2),
+    ]
+    assert sorted((row["batch"], row["words"], row["n"]) for row in out.collect()) == sorted(expected)
+    found = {str(row["x"]): row for row in read_state(spark, tmp_path / "state").collect()}
+    assert set(found) == {"nan", "0.0", "None"}
+    row = found["nan"]
+    assert row["who"]["user"] == "a"
+    assert row["words"] == {"early": 2, "late": 2}
+    assert [one["at"].replace(tzinfo=UTC) for one in row["seen"]][:2] == [
+        moment,
+        moment + timedelta(seconds=5),
+    ]
+    assert (row["best"], bytes(row["raw"]), row["small"], row["flag"], row["a.b"]) == (
+        Decimal("2.50"),
+        b"latelate",
+        2,
+        False,
+        2.0,
+    )
+    assert row["day"] == moment.date() == row["day_of"]
+
+
+def test_silent_keys_expire_while_the_stream_is_silent(spark: Any, tmp_path: Path) -> None:
+    write_batches(tmp_path / "in", [pa.table({"key": ["a", "b", "a"], "number": [1, 2, 3]})])
+    sunk = Sunk()
+    query = start(spark, tmp_path, sunk, Sessions(0.5), heartbeat="1 second", scheme="key")
+    try:
+        wait_for(lambda: sunk.last() == {"a": (2, -1), "b": (1, -1)}, "the time-outs", 120)
+        assert query.exception() is None
+    finally:
+        query.stop()
+    assert read_state(spark, tmp_path / "state").count() == 0
+
+
+@pytest.mark.parametrize("late", ["drop", "process"])
+def test_late_rows(spark: Any, tmp_path: Path, late: str) -> None:
+    def at(*rows: tuple[str, int]) -> pa.Table:
+        moments = [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=second) for _, second in rows]
+        return pa.table({"key": [key for key, _ in rows], "ts": pa.array(moments, pa.timestamp("us", "UTC"))})
+
+    write_batches(
+        tmp_path / "in", [at(("a", 10), ("b", 100)), at(("a", 20), ("c", 96)), at(("c", 300)), at(("d", 300))]
+    )
+    stream = read_batches(spark, tmp_path / "in", "key string, ts timestamp")
+    sunk = Sunk()
+    query = stateful(
+        stream, "key", Late(50), OUTPUT, tmp_path / "state", 2, event_time="ts", delay="5 seconds", late=late
+    ).start(sunk, availableNow=True)
+    query.awaitTermination()
+    by_batch = [{row[0]: row[1:] for row in rows} for _, rows in sunk.calls]
+    # the watermark of batch 1 is 95: a's row is late; where it is dropped, a expires (10 + 50 <= 95)
+    assert by_batch[0] == {"a": (1, 0), "b": (1, 0)}
+    assert by_batch[1] == ({"a": (1, -1), "c": (1, 0)} if late == "drop" else {"a": (2, 0), "c": (1, 0)})
+    # of batch 2 it is still 95; of batch 3 it is 295, and what is older by 50 seconds goes, but not c
+    assert by_batch[2] == {"c": (2, 0)} | ({} if late == "drop" else {"a": (2, -1)})
+    assert by_batch[3] == {"d": (1, 0), "b": (1, -1)}
+    committed = [note for note in query_notes(tmp_path) if note["event"] == "batch"]
+    assert [sum(note["loads"]["late"]) for note in committed] == [0, 1, 0, 0]
+
+
+def query_notes(folder: Path) -> list[Any]:
+    from evenflow.spark.control import Control
+
+    return list(Control(folder / "state" / "_evenflow").notes())
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"using": Adding}, "pass an instance"),
+    ({"using": object()}, "no KeyedProcessor"),
+    ({"using": KeyedProcessor()}, "declares no state"),
+    ({"workers": 0}, "workers is 0"),
+    ({"workers": "many"}, "workers is 'many'"),
+    ({"scheme": "w-choices"}, "one owner"),
+    ({"scheme": "explicit", "algoritm": "redist"}, "algorithm"),
+    ({"order_by": "nmber"}, "order_by names 'nmber'"),
+    ({"event_time": "number"}, "cast it to a timestamp"),
+    ({"late": "ignore"}, "late is 'ignore'"),
+    ({"keep": "a while"}, "keep is 'a while'"),
+    ({"heartbeat": "0 seconds"}, "heartbeat is '0 seconds'"),
+    ({"using": Late(1)}, "event_time is None"),
+    ({"state": "s3://bucket/state"}, "state is 's3://bucket/state'"),
+    ({"output": "n interval day"}, "staged output"),
+    ({"key": "kye"}, "'kye'"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), WRONG, ids=[sentence for _, sentence in WRONG])
+def test_what_cannot_be_is_refused(spark: Any, tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    (tmp_path / "in").mkdir()
+    stream = read_batches(spark, tmp_path / "in", STREAM)
+    given = {"key": "key", "using": Adding(), "output": OUTPUT, "state": tmp_path / "state", **change}
+    with pytest.raises(EvenflowError, match=sentence):
+        stateful(stream, **given)
+    assert not (tmp_path / "state").exists()
