@@ -63,7 +63,8 @@ def test_the_newest_row_of_a_key_is_found(batches: list[dict[Any, Any]], piece: 
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_files, "GROUP_ROWS", piece)
-        root, expected, files = Path(folder), {}, []
+        root, files = Path(folder), []
+        expected: dict[Any, Any] = {}
         for number, batch in enumerate(batches):
             table = rows(number, [(hashed, key, value) for (hashed, key), value in batch.items()])
             files.append(write_state(root, table, number, number, 0))
@@ -134,7 +135,7 @@ def fake(first: int, last: int, count: int, buckets: Any = ()) -> StateFile:
 
     bits = np.zeros(STATE_BUCKETS, bool)
     bits[list(buckets)] = True
-    packed = base64.b85encode(np.packbits(bits)).decode()
+    packed = base64.b85encode(np.packbits(bits).tobytes()).decode()
     return StateFile(f"{first}-{last}", 1, count, first, last, 0, None, packed)
 
 

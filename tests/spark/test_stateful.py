@@ -192,10 +192,7 @@ def test_keys_and_states_of_many_types(spark: Any, tmp_path: Path) -> None:
             ("price", pa.decimal128(9, 2)), ("word", pa.string()),
         ]
     )  # fmt: skip
-    batch = pa.table(
-        [pa.array(column, field.type) for column, field in zip(zip(*rows), schema, strict=True)],
-        schema=schema,
-    )
+    batch = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
     write_batches(tmp_path / "in", [batch, batch])
     from pyspark.sql import functions as F
 

@@ -99,6 +99,7 @@ class MicroBatches:
         self.sink = sink
         self._table: StateTable | None = None
         self._finished = 0.0
+        self._told: int | None = None  # the last batch in the log
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
@@ -169,9 +170,11 @@ class MicroBatches:
         """Write a batch to the logs, unless that was done before a kill."""
         control = Control(self.setting.control)
         loads = committed.loads
-        told = max((note.get("batch", -1) for note in control.notes("batch")), default=-1)
-        if told >= committed.batch:
+        if self._told is None:
+            self._told = max((note.get("batch", -1) for note in control.notes("batch")), default=-1)
+        if self._told >= committed.batch:
             return
+        self._told = committed.batch
         control.note(
             "batch", batch=committed.batch, rows=loads["rows"], keys=sum(loads["touched"]),
             pairs=sum(loads["touched"]), busy=loads["seconds"], loads=loads, watermark=committed.watermark,
