@@ -339,8 +339,9 @@ _CLOCK = (
 )
 
 _NEIGHBOURS = (
-    "DKG's candidates are neighbours (hash, hash + 1): of the other keys a tenth has both of them among the "
-    "hot key's two workers and cannot avoid them, where PKG's independent candidates nearly always can."
+    "DKG's candidates are neighbours (hash, hash + 1), so a tenth of the other keys has just the hot key's "
+    "two workers; these fill up to the threshold of 13.16 percent (10 would be even) before a third joins, "
+    "and it leaves below it. Under PKG hardly a key has the hot key's pair."
 )
 
 EXPERIMENTS = [
@@ -383,7 +384,7 @@ EXPERIMENTS = [
                     0.15,
                     "shuffle",
                 ),
-                _CLOCK,
+                _STORM,
             ),
             Claim(
                 "5.3",
