@@ -171,7 +171,7 @@ def test_heavy_hitters_are_within_their_bounds(spark: Any, scheme: str, at_once:
         assert one["rows"] == exact[one["item"]]
     assert [one["item"] for one in seen.view["top"][:3]] == [key for key, _ in exact.most_common(3)]
     held = [one["summaries"] for one in seen.view["top"]]
-    assert held[0] == 3 if scheme != "key" else set(held) == {1}
+    assert {"key": max(held) == 1, "shuffle": held[0] == 3, "fill": held[0] > 1}[scheme]
     assert all("mean_error" in line for line in seen.view["errors"])
 
 

@@ -6,15 +6,18 @@ import dataclasses
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, print_json, say, whole
+from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
     from evenflow.apps import App
@@ -114,19 +117,19 @@ def run(
     repeating a row.
     """
     from evenflow.apps import parse_app
-    from evenflow.errors import EvenflowError
     from evenflow.schemes.spelling import parse_scheme
 
     chosen, wanted = parse_scheme(scheme), parse_app(app)
     for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
         if value < 1:
             raise EvenflowError(f"{name} is {value}; it is 1 or more.")
-    from evenflow.spark.inputs import open_input
+    from evenflow.spark.inputs import check_source, open_input
     from evenflow.spark.pipeline import Job
     from evenflow.spark.pipeline import run as run_job
 
-    with _session(master, workers) as spark, _shown(wanted, top) as watch:
-        rows = source or wanted.source
+    rows = source or wanted.source
+    check_source(rows)
+    with session(master, workers) as spark, _shown(wanted, top) as watch:
         watch.say(f"Spark is there; starting {wanted.name} on {rows}")
         opened = open_input(
             spark, rows, key or [], rate=rate, rows_per_batch=batch, follow=follow, keys=wanted.keys
@@ -152,28 +155,67 @@ def run(
 
 
 @contextmanager
-def _session(master: str, workers: int) -> Iterator[Any]:
-    """Make a session for this command alone, quiet, and end it."""
+def session(master: str, workers: int) -> Iterator[Any]:
+    """Make a session for one command, quiet, and end it.
+
+    What Spark and its workers write to standard error goes to a file, which is named if something fails.
+    """
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("evenflow run").config("spark.sql.shuffle.partitions", workers)
     if master.startswith("sc://"):
-        spark = builder.remote(master).getOrCreate()
+        builder = builder.remote(master)
     else:
         if master.startswith("local"):
             for name in ("spark.driver.bindAddress", "spark.driver.host"):
                 builder = builder.config(name, "127.0.0.1")
-        builder = (
-            builder.config("spark.sql.session.timeZone", "UTC")
-            .config("spark.ui.enabled", "false")
-            .config("spark.log.level", "ERROR")
-        )
-        spark = builder.config("spark.ui.showConsoleProgress", "false").master(master).getOrCreate()
+        for name, value in _QUIET.items():
+            builder = builder.config(name, value)
+        builder = builder.master(master)
+    file, log = tempfile.mkstemp(prefix="evenflow-spark-", suffix=".log")
     try:
-        yield spark
+        with _standard_error_to(file):
+            spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except EvenflowError:
+        raise
+    except Exception as error:
+        kept = Path(log).with_suffix(".failed.log")
+        Path(log).rename(kept)
+        raise EvenflowError(f"{_first_line(error)} (Spark at {master}; it wrote {kept})") from error
     finally:
-        spark.stop()
+        Path(log).unlink(missing_ok=True)
+
+
+_QUIET = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def _standard_error_to(file: int) -> Iterator[None]:
+    """Let processes that start now inherit ``file`` as their standard error."""
+    sys.stderr.flush()
+    own = os.dup(2)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(own, 2)
+        os.close(own)
+        os.close(file)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class Watch:

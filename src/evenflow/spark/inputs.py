@@ -64,17 +64,36 @@ def open_input(
         frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
         keyed = frame.select("timestamp", "value", keys_at(F.col("value"), Zipf()).alias("key"))
         return Input(keyed, _chosen(key, keyed, source, keys), endless=True)
-    word = source.partition(":")[0].strip().lower()
-    if word in (*GENERATORS, *ROWS) and not os.path.exists(source):
+    if _is_generated(source):
         return _generated(spark, source, key, rows_per_batch, keys)
-    path, _, column = (
-        source.rpartition("#") if "#" in source and not os.path.exists(source) else (source, "", "")
-    )
+    path, column = _path_and_column(source)
     if column and key:
         raise EvenflowError(f"the key is given twice, as {column!r} after # and as {key[0]!r}; choose one.")
     frame, table = _files(spark, path)
     named = column.split("+") if column else key
     return Input(frame, _chosen(named, frame, path, keys), endless=follow, table=table)
+
+
+def check_source(source: str) -> None:
+    """Refuse a source that is not there, before Spark is started for it."""
+    if source == RATE:
+        return
+    if _is_generated(source):
+        open_rows(source) or open_stream(source)
+    else:
+        _first_file(_path_and_column(source)[0])
+
+
+def _is_generated(source: str) -> bool:
+    word = source.partition(":")[0].strip().lower()
+    return word in (*GENERATORS, *ROWS) and not os.path.exists(source)
+
+
+def _path_and_column(source: str) -> tuple[str, str]:
+    if "#" not in source or os.path.exists(source):
+        return source, ""
+    path, _, column = source.rpartition("#")
+    return path, column
 
 
 def keys_at(position: Column, stream: Generator) -> Column:
