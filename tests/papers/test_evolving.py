@@ -54,10 +54,10 @@ def test_the_usual_fish_is_measured_once_for_all_figures() -> None:
     """Decay 0.2, threshold 1/(4n), epochs, CHK: the same scheme under five names."""
     setting = Setting("small", GENERATED)
     usual = []
-    for figure, label in (("fig14", "w/ epoch"), ("fig15", "CHK")):
+    for figure, label in (("fig12", "0.2"), ("fig13", "0.25/n"), ("fig14", "w/ epoch"), ("fig15", "CHK")):
         points = find([f"evolving/{figure}"])[0].points(setting)
         usual.append([measured(point) for point in points if point["labels"]["label"] == label])
-    assert usual[0] == usual[1]
+    assert usual[0] == usual[1] == usual[2] == usual[3]
     assert "parameters" not in usual[0][0]
 
 

@@ -269,3 +269,22 @@ def test_labels_are_added_not_measured(tmp_path: Path) -> None:
     assert rows == [{"value": 2, "square": 4, "series": name} for name in ("a", "b")]
     assert CALLS == [2]
     assert one.rows(points[0]) == rows[:1]
+
+
+ALONE = {
+    "choices": {"fig3", "fig4", "fig9", "table1"},
+    "heterogeneous": {"fig5", "fig6", "fig10", "fig11", "table2"},
+    "functions": {"fig1", "thresholds", "fig9", "fig10", "fig11", "fig12", "fig13", "fig14", "lookup"},
+    "evolving": {"fig4", "fig17", "table2"},
+    "dynamic": {"table1", "table2"},
+}  # formulas, tables of streams, and figures about one scheme
+
+
+@pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
+def test_a_scheme_joins_every_figure_that_compares_schemes(one: Experiment) -> None:
+    name = "fill" if one.paper == "functions" else "bounded-load"  # `functions` keeps keys whole
+    points = one.points(Setting("small", GENERATED, joining=(name,)))
+    before = one.points(Setting("small", GENERATED))
+    joined = [json.dumps(point) for point in points if point not in before]
+    assert bool(joined) == (one.figure not in ALONE[one.paper])
+    assert all(name in text for text in joined)

@@ -36,7 +36,8 @@ def reproduce(
         typer.Option(help="NAME=SPEC: use this stream for a paper's data set, e.g. WP=w.csv#page."),
     ] = None,
     joining: Annotated[
-        list[str] | None, typer.Option("--with", help="A scheme that joins every figure.")
+        list[str] | None,
+        typer.Option("--with", help="A scheme that joins every figure that compares schemes."),
     ] = None,
     own: Annotated[
         list[str] | None,

@@ -230,36 +230,39 @@ def _of_shuffle(limit: float) -> Any:
 # Fig. 12-16: parameters and parts
 
 
-def _variants(
-    setting: Setting, variants: dict[str, Row], capacity: str | None = None, schemes: tuple[str, ...] = ()
-) -> list[Row]:
-    queueing = {} if capacity is None else {"capacity": capacity}
-    points = []
-    for n in setting.pick((64,), WORKERS):
-        for z in setting.pick((1.0, 2.0), SKEWS):
-            for seed in range(1, setting.pick(1, 3) + 1):
-                stream = evolving(z, setting.pick(1e6, 5e6), seed)
-                for label, parameters in variants.items():
-                    scheme = "shuffle" if label == "shuffle" else "fish"
-                    point = _point(scheme, stream, n, parameters=parameters, labels={"label": label, "z": z})
-                    if queueing:
-                        fast, slow = n // 2, n - n // 2
-                        point["queueing"] = point["queueing"] | {"capacity": f"{fast}x2,{slow}x1"}
-                    points.append(point)
+def _variants(setting: Setting, variants: dict[str, Row], uneven: bool = False) -> list[Row]:
+    """Return points of FISH with other parameters; ``uneven``: half of the workers are twice as fast.
+
+    What FISH does by default is spelled with no parameters, so that all figures share it.
+    """
+    subjects = [(label, "fish", parameters) for label, parameters in variants.items()]
+    subjects += [(name, name, {}) for name in setting.joining]
+    points = [
+        _point(scheme, evolving(z, setting.pick(1e6, 5e6), seed), n, parameters=parameters,
+               labels={"label": label, "z": z})
+        for n in setting.pick((64,), WORKERS)
+        for z in setting.pick((1.0, 2.0), SKEWS)
+        for seed in range(1, setting.pick(1, 3) + 1)
+        for label, scheme, parameters in subjects
+    ]  # fmt: skip
+    for point in points if uneven else []:
+        half = point["workers"] // 2
+        point["queueing"] = point["queueing"] | {"capacity": f"{half}x2,{half}x1"}
     return points
 
 
 def _decay_points(setting: Setting) -> list[Row]:
     values = setting.pick((0.0, 0.2, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
-    return _variants(setting, {f"{value:g}": {"decay": value} for value in values})
+    return _variants(setting, {f"{value:g}": {"decay": value} if value != 0.2 else {} for value in values})
 
 
 def _threshold_points(setting: Setting) -> list[Row]:
-    points = []
-    for factor in setting.pick((2.0, 0.25), (2.0, 1.0, 0.5, 0.25, 0.125)):
-        for point in _variants(setting, {f"{factor:g}/n": {}}):
+    factors = setting.pick((2.0, 0.25), (2.0, 1.0, 0.5, 0.25, 0.125))
+    points = _variants(setting, {f"{factor:g}/n": {"factor": factor} for factor in factors})
+    for point in points:
+        factor = point.pop("parameters", {}).get("factor", 0.25)
+        if factor != 0.25:
             point["parameters"] = {"theta": factor / point["workers"]}
-            points.append(point)
     return points
 
 
@@ -345,7 +348,7 @@ def _chk_saves(rows: Rows) -> Judgement:
 
 def _assignment_points(setting: Setting) -> list[Row]:
     return _variants(
-        setting, {"w/ hwa": {"assignment": "backlog"}, "w/o hwa": {"assignment": "counts"}}, capacity="half"
+        setting, {"w/ hwa": {"assignment": "backlog"}, "w/o hwa": {"assignment": "counts"}}, uneven=True
     )
 
 
