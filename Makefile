@@ -12,8 +12,9 @@ help:
 	@echo "make faults  streaming queries killed again and again, a cluster that loses executors and files"
 	@echo "make lint    the checks without the tests"
 	@echo "make bench   every benchmark, as ratios within one run"
+	@echo "make reproduce  every figure of the five papers; verdicts compared with docs/reproduction.md"
 	@echo "make docs    the documentation as a site (site/index.html), every link checked"
-	@echo "make demo    a drifting stream through four schemes, and advice on it as a page (demo/index.html)"
+	@echo "make demo    real words and a drifting stream through hashing and through evenflow, on Spark (demo/index.html)"
 
 setup: java $(STAMP)
 
@@ -36,10 +37,7 @@ test: setup lint
 	$(BIN)/pytest -n 2
 
 demo: setup
-	@mkdir -p demo
-	$(BIN)/evenflow simulate --scheme key,partial-key,w-choices,fill --stream drift:messages=1e6,seed=1 --workers 32 --sources 1
-	$(BIN)/evenflow advise drift:messages=1e6,seed=1 --workers 32 --html demo/index.html
-	@echo "The same with figures: demo/index.html"
+	$(BIN)/evenflow demo --html demo/index.html
 
 docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
@@ -54,6 +52,9 @@ faults: setup
 
 bench: setup
 	$(BIN)/evenflow bench all
+
+reproduce: setup
+	EVENFLOW_REPRODUCE=all $(BIN)/pytest tests/papers/test_verdicts.py
 
 clean:
 	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis results

@@ -131,7 +131,7 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
         "",
         f"Every figure and table of the five papers, measured again, with a verdict on each claim that the "
         f"papers make of it: {summary(outcome.claims)}. This page is written by `evenflow reproduce --scale "
-        f"{scale} --page {path.name}`; no verdict is typed in.",
+        f"{scale} --page {path.as_posix()}`; no verdict is typed in.",
         "",
         "* **holds**: as the paper says, within the margin of the claim's rule;",
         "* **holds in direction**: the same order or tendency, another magnitude;",
