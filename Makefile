@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.set-up
 
-.PHONY: help setup java test lint faults bench demo docs scheme-pages clean
+.PHONY: help setup java test lint faults bench demo docs scheme-pages reproduce clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
