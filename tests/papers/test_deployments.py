@@ -1,0 +1,242 @@
+"""Deployments without Spark: arithmetic of throughput and latency, predictions, feedback, rules, the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import evenflow as ef
+from evenflow.cli import main
+from evenflow.errors import EvenflowError
+from evenflow.papers import find
+from evenflow.papers.data import data_sets
+from evenflow.papers.deployments import experiments
+from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
+from evenflow.papers.deployments.harness import Cluster, predicted_seconds
+from evenflow.papers.deployments.informed import Informed, report_of
+from evenflow.papers.deployments.messages import Messages
+from evenflow.papers.deployments.page import write_page
+from evenflow.papers.deployments.rules import (
+    OnSpark,
+    best_cut,
+    best_times,
+    gates,
+    near_prediction,
+    near_shuffle,
+)
+from evenflow.papers.deployments.run import slots_for
+from evenflow.papers.deployments.steadiness import batch_seconds, fluctuation
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Setting, judge
+from evenflow.papers.reproduce import Outcome, claim_row
+
+
+def _told(began: float, seconds: float, messages: int, speed: float = 1.0) -> Finished:
+    return Finished(np.array([[began, began + seconds, messages, seconds * speed]]), 16 * messages)
+
+
+def test_a_message_is_finished_where_it_stands_in_its_slice() -> None:
+    told = Finished(np.array([[10.0, 14.0, 4, 0.0], [20.0, 21.0, 2, 0.0]]))
+    assert told.times().tolist() == [11, 12, 13, 14, 20.5, 21]
+    assert told.busy == 5
+    assert told.latencies(8.0).tolist() == [3, 4, 5, 6, 12.5, 13]
+
+
+def test_latencies_of_a_share_are_those_of_all_messages() -> None:
+    """Every third message of a worker at an even pace, and all of them."""
+    share = _told(2.0, 10.0, 10).latencies(1.0, thinned=3)
+    whole = _told(2.0, 30.0, 30).latencies(1.0)
+    assert np.allclose(share, whole[2::3])
+
+
+def test_a_worker_without_messages_counts_nowhere() -> None:
+    idle = Finished(np.empty((0, 4)))
+    assert idle.latencies(0.0).size == 0
+    numbers = Run(0.0, 4.0, [_told(1.0, 2.0, 4), idle], keys=2, pairs=3).numbers()
+    assert numbers["latency_worker"] == numbers["latency_mean"] == pytest.approx(2.25)
+    assert numbers["max_over_mean"] == 2
+
+
+def test_the_numbers_of_a_run() -> None:
+    run = Run(100.0, 5.0, [_told(101.0, 1.0, 100), _told(101.0, 4.0, 100)], keys=50, pairs=75)
+    numbers = run.numbers()
+    assert numbers["throughput"] == 40
+    assert numbers["memory"] == 1.5
+    assert numbers["state_bytes"] == 3200
+    every = np.concatenate([1 + np.arange(1, 101) / 100, 1 + 4 * np.arange(1, 101) / 100])
+    for name, expected in (
+        ("mean", every.mean()),
+        ("p50", np.median(every)),
+        ("p99", np.quantile(every, 0.99)),
+    ):
+        assert numbers[f"latency_{name}"] == pytest.approx(expected)
+    assert numbers["latency_worker"] == pytest.approx(1 + 4 * 0.505)
+    slower = Run(100.0, 10.0, run.workers, 50, 75)
+    assert median_of([run, slower, slower])["throughput"] == 20
+
+
+def test_workers_that_told_nothing_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "00000.npz", slices=np.array([[0.0, 1.0, 3, 0.5]]), state_bytes=48)
+    assert read_finished(tmp_path, 1)[0].messages == 3
+    with pytest.raises(EvenflowError, match=r"worker 1 told nothing .* share"):
+        read_finished(tmp_path, 2)
+
+
+def test_messages_keep_their_order_and_their_hashes(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    messages = Messages.of("zipf:z=1.2,keys=500,messages=1000,seed=3")
+    assert messages.hashes.tolist() == ef.hash_keys(np.arange(1, messages.keys + 1)).tolist()
+    assert messages.thinned(4).messages == 250
+    messages.write(tmp_path / "stream", 3)
+    files = sorted((tmp_path / "stream").iterdir())
+    assert len(files) == 3
+    dealt = np.empty(1000, np.int64)
+    for source, file in enumerate(files):
+        dealt[source::3] = pq.read_table(file)["k"].to_numpy()
+    assert (dealt == messages.ids + 1).all()
+
+
+def test_clusters_that_cannot_be_are_refused() -> None:
+    with pytest.raises(EvenflowError, match="one above 0 for each"):
+        Cluster(3, 1, 0.001, (1.0, 0.0, 1.0))
+    with pytest.raises(EvenflowError, match="kind is 'idle'"):
+        Cluster(3, 1, 0.001, kind="idle")
+
+
+def test_predictions_follow_load_and_speed() -> None:
+    messages = Messages(np.zeros(1000, np.int32))
+    equal = Cluster(4, 2, 0.001)
+    assert predicted_seconds(ef.scheme("key"), messages, equal) == pytest.approx(1.0)
+    assert predicted_seconds(ef.scheme("shuffle"), messages, equal) == pytest.approx(0.25)
+    uneven = Cluster(4, 2, 0.001, (0.5, 1.0, 1.0, 1.0))
+    assert predicted_seconds(ef.scheme("shuffle"), messages, uneven) == pytest.approx(0.5)
+    assert uneven.ideal_seconds(1000) == pytest.approx(1000 * 0.001 / 3.5)
+
+
+def _served(loads: Any, speeds: Any) -> Run:
+    told = [_told(0.0, load / speed, int(load)) for load, speed in zip(loads, speeds, strict=True)]
+    return Run(0.0, 1.0, told, 1, 1)
+
+
+def test_consistent_grouping_hears_its_workers_and_leaves_the_slow_ones() -> None:
+    speeds = np.array([0.3, 0.3, *([1.0] * 10)])
+    messages = Messages.of("uniform:keys=5000,messages=24000,seed=1")
+    scheme = Informed("consistent")
+    loads: Any = np.zeros(12)
+    for _ in range(10):
+        router = scheme.router(12, source=0, sources=1)
+        loads = np.bincount(router.route(messages.hashes[messages.ids]), minlength=12)
+        scheme = scheme.after(_served(loads, speeds))
+    fair = speeds / speeds.sum() * loads.sum()
+    assert np.abs(loads / fair - 1).max() < 0.35, "it began with 2.9 times as much as fair on the slow ones"
+    again = Informed(scheme.inner, scheme.options, scheme.reports).router(12, source=3, sources=4)
+    assert again.scheme == ef.scheme("consistent")
+
+
+def test_other_schemes_hear_messages_per_second() -> None:
+    told = dict(report_of(ef.scheme("fill"), _served([100, 100, 0], [1.0, 0.25, 1.0])))
+    assert told["capacity"] == pytest.approx((1.0, 0.25, 0.625)), (
+        "nothing is known of the third: as the median"
+    )
+    Informed("fill").after(_served([100, 100, 50], [1.0, 0.25, 1.0])).router(3).route(np.arange(9))
+
+
+def _rows(**throughput: float) -> list[dict[str, Any]]:
+    unit = throughput["KG"]
+    return [
+        {
+            "label": label,
+            "scheme": "key" if label == "KG" else label,
+            "z": 2.0,
+            "throughput": value,
+            "latency_p99": 1 / value,
+            "of_key": value / unit,
+            "predicted_of_key": 1.0 if label == "KG" else 10.0,
+        }
+        for label, value in throughput.items()
+    ]
+
+
+def test_what_must_hold_is_judged_at_its_limit() -> None:
+    near = near_shuffle("FISH", z=2.0)
+    assert judge(near, _rows(KG=1.0, SG=10.0, FISH=9.1)).verdict == HOLDS
+    assert judge(near, _rows(KG=1.0, SG=10.0, FISH=8.9)).verdict == DIFFERS
+    assert judge(near, _rows(KG=1.0, SG=10.0)).verdict == UNTESTED
+    assert judge(near_prediction(), _rows(KG=1.0, SG=10.0, FISH=7.1)).verdict == HOLDS
+    found = judge(near_prediction(), _rows(KG=1.0, SG=10.0, FISH=6.9))
+    assert (found.verdict, "0.69" in found.measured, "FISH" in found.measured) == (DIFFERS, True, True)
+
+
+def test_papers_best_cases_are_claims_with_margins() -> None:
+    rows = _rows(KG=1.0, SG=2.3)
+    assert best_times("throughput", "SG", "KG", "z", 2.3)(rows).verdict == HOLDS
+    assert best_times("throughput", "SG", "KG", "z", 1.5)(rows).verdict == DIRECTION
+    assert best_times("throughput", "KG", "SG", "z", 1.5)(rows).verdict == DIFFERS
+    assert best_cut("latency_p99", "SG", "KG", "z", 0.6)(rows).verdict == HOLDS
+    assert best_cut("latency_p99", "SG", "KG", "z", 0.9)(rows).measured == "-57%"
+
+
+def test_a_batch_takes_what_its_slices_take() -> None:
+    told = Finished(np.array([[0, 1, 10, 1.0], [1, 2, 10, 1.0], [2, 3, 10, 4.0]]))
+    assert batch_seconds(told, 3).tolist() == [1, 1, 4]
+    rows = [{"worker": 0, "batch": b, "seconds": s} for b, s in enumerate((1.0, 1.02, 0.99))]
+    assert fluctuation(rows).verdict == HOLDS
+    assert fluctuation([*rows, {"worker": 0, "batch": 3, "seconds": 2.0}]).verdict == DIFFERS
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_every_deployment_can_be_run(scale: str) -> None:
+    setting = OnSpark(scale, data_sets(), ("two-choices",), master="local[3]")
+    for one in experiments():
+        assert one.on == "spark"
+        for point in one.points(setting):
+            json.dumps(point)
+            assert point["master"] == "local[3]"
+            if "subjects" in point:
+                schemes = [ef.scheme(name, **parameters) for _, name, parameters in point["subjects"]]
+                names = [scheme.name for scheme in schemes]
+                assert {"fill", "shuffle", "key", "two-choices"} <= set(names), one.name
+    assert slots_for(experiments(), setting) == (100 if scale == "small" else 128)
+    assert [one.name for one in find(["choices/fig13"], "spark")] == ["choices/fig13"]
+    with pytest.raises(EvenflowError, match="there is no figure 'functions'"):
+        find(["functions"], "spark")
+
+
+def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
+    [one] = find(["choices/fig13"], "spark")
+    rows = []
+    for row in _rows(KG=1.0, PKG=2.0, SG=10.0, **{"D-C": 9.9, "W-C": 9.9}, FISH=9.8, fill=9.7):
+        rows += [row | {"z": z, "workers": 8, "sources": 2, "empty_seconds": 0.5} for z in (1.4, 1.7, 2.0)]
+    outcome = Outcome(rows={one.name: rows})
+    outcome.claims = [claim_row(one, claim, rows) for claim in one.claims]
+    assert {claim["on"] for claim in outcome.claims} == {"spark"}
+    assert [claim["verdict"] for claim in gates(outcome.claims)] == [HOLDS, DIFFERS]
+    write_page(outcome, [one], tmp_path / "page.md", "small")
+    page = (tmp_path / "page.md").read_text()
+    assert "FISH 0.980" in page
+    assert "z = 1.7, 8 workers, 2 sources; empty run 0.50 s:" in page
+
+
+def test_options_that_do_not_fit_are_refused() -> None:
+    runner = CliRunner()
+    for options, words in (
+        (["--on", "storm"], "--on is 'storm'"),
+        (["--master", "local[2]"], "without --on spark"),
+        (["nothing/fig1", "--on", "spark"], "there is no figure"),
+    ):
+        found = runner.invoke(main, ["reproduce", *options])
+        assert found.exit_code != 0
+        assert words in str(found.exception) + found.output
+    listed = runner.invoke(main, ["reproduce", "--on", "spark", "--list", "--json"])
+    assert len(json.loads(listed.output)) == len(experiments())
+
+
+def test_a_setting_of_the_simulator_has_no_master() -> None:
+    assert find(["choices/fig13"])[0].on == "simulator"
+    point = find(["evolving/fig4"], "spark")[0].points(Setting())[0]
+    assert point["master"] is None

@@ -1,0 +1,61 @@
+"""A deployment on a standalone cluster: the real command, in a process of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenflow.papers.deployments.dynamic import _election_points
+from evenflow.papers.deployments.rules import OnSpark
+from evenflow.testing import LocalCluster
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_figure_is_deployed_on_a_standalone_cluster(tmp_path: Path) -> None:
+    with LocalCluster(workers=2, cores=5) as cluster:
+        command = [
+            sys.executable,
+            "-c",
+            "from evenflow.cli import main; main()",
+            "reproduce",
+            "dynamic/table3",
+        ]
+        options = [
+            "--on",
+            "spark",
+            "--master",
+            cluster.master,
+            "--out",
+            str(tmp_path),
+            "--page",
+            str(tmp_path / "page.md"),
+        ]
+        done = subprocess.run(
+            [*command, *options, "--json"], capture_output=True, text=True, timeout=300, check=False
+        )
+    assert done.returncode == 0, done.stderr[-2000:]
+    claims = json.loads(done.stdout)
+    assert {claim["on"] for claim in claims} == {"spark"}
+    assert claims == json.loads((tmp_path / "claims.json").read_text())
+    with (tmp_path / "dynamic-table3.csv").open() as file:
+        rows = {row["label"]: row for row in csv.DictReader(file)}
+    [point] = _election_points(OnSpark(master=cluster.master))
+    assert set(rows) == {label for label, _, _ in point["subjects"]}
+    for label, row in rows.items():
+        assert int(row["messages"]) == round(point["messages"] * float(row["share"])), label
+        assert float(row["latency_p50"]) <= float(row["latency_p95"]) <= float(row["latency_p99"])
+        assert float(row["latency_mean"]) <= float(row["latency_worker"])
+    assert float(rows["KG"]["memory"]) == 1
+    assert float(rows["KG"]["share"]) < 1, "key grouping got a share of the messages"
+    assert float(rows["SG"]["max_over_mean"]) == pytest.approx(1, abs=0.01)
+    assert float(rows["KG"]["max_over_mean"]) > 6, "68 percent of the messages have one key"
+    assert float(rows["SG"]["of_key"]) > 2, (
+        "seven times without an engine; two thirds of it may be lost to load"
+    )
+    assert "## What must hold" in (tmp_path / "page.md").read_text()
