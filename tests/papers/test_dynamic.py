@@ -121,9 +121,13 @@ GOOD = {0: 0.99, 20: 1.0, 30: 1.08, 50: 1.4, 80: 1.9, 100: 2.0}
         ("fig11", "DKG ahead", _skews(GOOD), HOLDS),
         ("fig11", "DKG ahead", _skews({**GOOD, 50: 0.9}), DIRECTION),
         ("fig11", "DKG ahead", _skews({**GOOD, 50: 0.9, 80: 0.9}), DIFFERS),
-        ("fig11", "below that", _skews(GOOD), HOLDS),
-        ("fig11", "below that", _skews({**GOOD, 0: 0.95}), DIRECTION),
-        ("fig11", "below that", _skews({**GOOD, 20: 0.8}), DIFFERS),
+        ("fig10", "DKG is second", _skews(GOOD), HOLDS),
+        ("fig10", "DKG is second", _skews({**GOOD, 80: 0.9}), DIFFERS),
+        ("fig11", "below 30", _skews(GOOD), HOLDS),
+        ("fig11", "below 30", _skews({**GOOD, 20: 1.1}), DIFFERS),
+        ("fig11", "below 26", _skews(GOOD), HOLDS),
+        ("fig11", "below 26", _skews({**GOOD, 0: 0.95}), DIRECTION),
+        ("fig11", "below 26", _skews({**GOOD, 20: 0.8}), DIFFERS),
         ("fig11", "SG has", _skews(GOOD), HOLDS),
         ("fig11", "SG has", _skews(GOOD, cost={"key": 11.0}), DIFFERS),
     ],
@@ -201,7 +205,14 @@ def test_rule_of_the_streams() -> None:
         found = {"twitter-election": 0.68, "twitter-ticker": share, "wikipedia-pageviews": 0.09}
         return [{"data": name, "p1": p1} for name, p1 in found.items()]
 
-    assert [_verdict("table2", "skew", rows(s)) for s in (0.09, 0.06, 0.01)] == [HOLDS, DIRECTION, DIFFERS]
+    found = [_verdict("table2", "skew of the streams", rows(s)) for s in (0.09, 0.06, 0.01)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+    measure = find(["dynamic/table2"])[0].measure
+    made = [*measure("country-skew-r30", countries(30, 2e4))]
+    made += measure("country-half-skew-r80", f"{countries(80, 2e4)},then=0")
+    assert _verdict("table2", "skew of the country", made) == HOLDS
+    made[1]["p1"] = 0.8
+    assert _verdict("table2", "skew of the country", made) == DIFFERS
 
 
 @pytest.mark.parametrize("figure", [one.figure for one in EXPERIMENTS if one.plot is not None])
