@@ -9,8 +9,8 @@ After every batch:
    ``auto``, is the number of workers right (:mod:`~evenflow.owners.sizing`)?
 3. **Plan.** If so, make the next function from this one (:mod:`~evenflow.owners.functions`).
 4. **Adopt** it when b' (1 + m) < b (Eq. 13), that is b / b' - 1 > m; the left side is summed over the batches
-   since the last change, as imbalance is paid in every batch and migration once. Another number of workers
-   is adopted at once.
+   since the last change, as imbalance is paid in every batch and migration once. Gains below 3 percent do
+   not count. Another number of workers is adopted at once.
 
 ``consistent`` has its own way: one virtual worker per busy signal and batch, no plan to weigh.
 
@@ -45,6 +45,7 @@ from evenflow.schemes.partitioning import RESOURCES, Costs, Imbalance
 VERSION = 1
 MEASURED, SIGNALS, EQUAL = "measured", "signals", "equal"
 _CHANGED = 0.05  # of a share: less is the same speed as before
+_LEAST_GAIN = 0.03  # of b: less comes and goes with chance, and every plan makes workers fetch state
 
 
 class Ownership:
@@ -186,9 +187,10 @@ class Ownership:
             return self._stay(measured.batch, f"{why}; {self.functions.scheme.name} moves nothing", numbers)
         before = imbalance(self.plan, counted, self.costs, shares)
         after = imbalance(plan, counted, self.costs, shares)
-        self.missed += max(0.0, before.overall / after.overall - 1)
+        gain = before.overall / after.overall - 1
+        self.missed += gain if gain > _LEAST_GAIN else 0.0
         numbers |= _plan_numbers(before, after) | _move_numbers(moves) | {"missed": round(self.missed, 6)}
-        if after.overall >= before.overall or self.missed <= moves.relative:
+        if gain <= _LEAST_GAIN or self.missed <= moves.relative:
             return self._stay(measured.batch, f"{why}; moving would cost more than it gains so far", numbers)
         self._adopt(plan, shares)
         return Decision(measured.batch, True, f"{why}; the plan gains", self.workers, self.workers, numbers)
