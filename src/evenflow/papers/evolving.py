@@ -33,7 +33,7 @@ from evenflow.papers.experiment import (
     share_of,
 )
 from evenflow.papers.measures import measure_data, same_streams, simulated
-from evenflow.papers.plots import lines
+from evenflow.papers.plots import groups, lines
 from evenflow.simulate import Rescale, simulate
 from evenflow.streams import open_stream
 
@@ -267,11 +267,13 @@ def _threshold_points(setting: Setting) -> list[Row]:
 
 
 def _plot_both(figure: Any, rows: Rows) -> None:
+    settings = dict.fromkeys((row["label"], row["workers"], row["z"]) for row in rows)
     long = [
-        {**row, "panel": f"{name}, n = {row['workers']}", "value": row[name]}
-        for name in ("makespan", "memory")
-        for row in rows
-    ]
+        {"label": label, "z": z, "panel": f"{name}, n = {n}",
+         "value": _mean(rows, value, label=label, workers=n, z=z)}
+        for value, name in (("makespan", "execution time, s"), ("memory", "pairs per key"))
+        for label, n, z in settings
+    ]  # fmt: skip
     lines(
         figure,
         long,
@@ -416,11 +418,7 @@ def _cluster_points(setting: Setting) -> list[Row]:
 
 def _plot_cluster(value: str, label: str) -> Any:
     def plot(figure: Any, rows: Rows) -> None:
-        names = list(dict.fromkeys(row["label"] for row in rows))
-        long = [{**row, "place": names.index(row["label"])} for row in rows]
-        lines(
-            figure, long, x="place", y=value, series="data", xlabel=" · ".join(names), ylabel=label, logy=True
-        )
+        groups(figure, rows, x="label", y=value, series="data", ylabel=label, logy=True)
 
     return plot
 

@@ -1,4 +1,4 @@
-"""Two ways to draw rows: lines over an x axis, and stacked bars; one panel per value of a column."""
+"""Three ways to draw rows: lines, bars side by side, stacked bars; one panel per value of a column."""
 
 from __future__ import annotations
 
@@ -61,6 +61,41 @@ def lines(
         ncols=min(5, max(1, len(labels))),
         fontsize=7,
         frameon=False,
+    )
+
+
+def groups(
+    figure: Any,
+    rows: Rows,
+    x: str,
+    y: str,
+    series: str,
+    panels: str | None = None,
+    *,
+    ylabel: str = "",
+    logy: bool = False,
+) -> None:
+    """Draw ``y`` as bars side by side: a group per value of ``x``, a colour per value of ``series``."""
+    values = _values(rows, panels) if panels else [None]
+    axes = _panels(figure, len(values), shared=True)
+    places, names = _values(rows, x), _values(rows, series)
+    width = 0.8 / len(names)
+    for panel, value in zip(axes, values, strict=True):
+        for place, name in enumerate(names):
+            own = [
+                row for row in rows if row.get(series) == name and (panels is None or row[panels] == value)
+            ]
+            left = [places.index(row[x]) + (place - (len(names) - 1) / 2) * width for row in own]
+            panel.bar(left, [row[y] for row in own], width, label=str(name), color=f"C{place % 10}")
+        panel.set_xticks(range(len(places)), [str(one) for one in places], fontsize=7, rotation=20)
+        panel.set(ylabel=ylabel or y)
+        if panels:
+            panel.set_title(str(value), fontsize=9)
+        if logy:
+            panel.set_yscale("log")
+    handles, labels = _legend(axes)
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=min(5, len(labels)), fontsize=7, frameon=False
     )
 
 
