@@ -1,4 +1,4 @@
-"""The command line: ``evenflow schemes | simulate | advise | reproduce | run | doctor | bench``.
+"""The command line: ``evenflow schemes | simulate | advise | reproduce | run | demo | doctor | bench``.
 
 A new command is a module in :mod:`evenflow.commands` and one line at the end of this file. Bad input ends
 with one sentence and exit status 2, Ctrl-C with one line and 130. Start-up is fast: a command imports what it
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from evenflow.commands import advise, bench, doctor, reproduce, run, schemes, simulate
+from evenflow.commands import advise, bench, demo, doctor, reproduce, run, schemes, simulate
 from evenflow.commands.terminal import say
 from evenflow.errors import EvenflowError
 
@@ -66,5 +66,6 @@ main.command("simulate")(simulate.simulate)
 main.command("advise")(advise.advise)
 main.command("reproduce")(reproduce.reproduce)
 main.command("run")(run.run)
+main.command("demo")(demo.demo)
 main.command("doctor")(doctor.doctor)
 main.add_typer(bench.bench, name="bench")

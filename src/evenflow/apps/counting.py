@@ -8,12 +8,14 @@ window of time by itself: what is trending.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenflow.apps.base import App, Setting, View, register
 from evenflow.apps.windows import check_span, latest, window_name, with_window
+from evenflow.errors import EvenflowError
 from evenflow.spark.aggregator import Aggregator
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ _WINDOWS_SHOWN = 12
 
 
 class Count(Aggregator):
-    """Rows per key.
+    """Rows per key; each row also costs its worker ``work`` microseconds, in which it sleeps.
 
     >>> import pyarrow as pa
     >>> Count().reduce((1,), pa.table({"word": ["to", "be"]}))
@@ -36,12 +38,17 @@ class Count(Aggregator):
     buffer = SCHEMA
     merges: ClassVar[Mapping[str, str]] = {"rows": "sum"}
 
+    def __init__(self, work: float = 0.0):
+        self.work = work
+
     def zero(self) -> tuple[int]:
         """Begin with no rows."""
         return (0,)
 
     def reduce(self, state: tuple[int], rows: Any) -> tuple[int]:
         """Add the number of rows."""
+        if self.work:
+            time.sleep(rows.num_rows * self.work * 1e-6)
         return (state[0] + rows.num_rows,)
 
     def merge(self, a: tuple[int], b: tuple[int]) -> tuple[int]:
@@ -86,6 +93,7 @@ class Counting(App):
     window: str | None = None
     time: str | None = None
     late: str | None = None  # how much later than others a row may come; None: one window
+    work: float = 0.0  # microseconds that a row costs its worker besides, to see what balance is worth
 
     name = "count"
     summary = "rows of every key, over all or in windows of time"
@@ -95,10 +103,12 @@ class Counting(App):
     def __post_init__(self) -> None:
         check_span("window", self.window)
         check_span("late", self.late)
+        if not 0 <= self.work < 1e6:
+            raise EvenflowError(f"work is {self.work}; it is microseconds per row, below a million.")
 
     def aggregator(self) -> Aggregator:
         """Count."""
-        return Count()
+        return Count(self.work)
 
     def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
         """Count the rows as they are."""

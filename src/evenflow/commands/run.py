@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BAR = 30
 _MOST_WORKERS = 16  # shown
+UNEVEN = 1.1  # of the mean: worth a word
 
 
 def complete_app(incomplete: str) -> list[str]:
@@ -142,6 +143,13 @@ def run(
             except KeyboardInterrupt:
                 stopped = True
     _report(watch.seen, wanted, top, as_json)
+    if (
+        not at_once
+        and watch.seen is not None
+        and watch.seen.batches == 1
+        and watch.seen.max_over_mean > UNEVEN
+    ):
+        say("there was only one micro-batch to learn the hot keys from; --at-once plans with all rows first.")
     if stopped:
         again = (
             "the same command goes on from there"

@@ -1,0 +1,64 @@
+"""The page and the picture of `evenflow demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from evenflow import __version__
+from evenflow.report import page as html
+from evenflow.report.style import GREY, as_svg, colour_of
+
+LINE = 'df.transform(balance("user_id", workers=64))     # instead of df.repartition(64, "user_id")'
+
+
+def draw_before_and_after(stream: Any) -> Figure:
+    """Draw the load of every worker, hashing on the left, evenflow on the right."""
+    figure = Figure(figsize=(7.2, 2.7), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, title, ran in ((left, "hashing", stream.ran["key"]), (right, "evenflow", stream.ran["fill"])):
+        rows = np.array(ran.rows)
+        axes.bar(np.arange(rows.size), rows / rows.mean(), color=colour_of(ran.scheme), width=0.85)
+        axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
+        axes.set(title=f"{title}: fullest {ran.max_over_mean:.2f} of the mean", xlabel="worker")
+    left.set_ylabel("rows / mean")
+    return figure
+
+
+def write_demo(streams: Sequence[Any], work: float, path: Path) -> None:
+    """Write the page."""
+    sections = []
+    for number, stream in enumerate(streams):
+        key, fill = stream.ran["key"], stream.ran["fill"]
+        draw = partial(draw_before_and_after, stream)
+        sections.append(
+            html.section(
+                stream.name[0].upper() + stream.name[1:],
+                html.facts(
+                    [
+                        ("rows", f"{sum(fill.rows):,}"),
+                        ("hashing, whole run", f"{key.seconds:.1f} s"),
+                        ("evenflow, whole run", f"{fill.seconds:.1f} s"),
+                        ("busiest worker, hashing", f"{max(key.busy, default=0):.1f} s"),
+                        ("busiest worker, evenflow", f"{max(fill.busy, default=0):.1f} s"),
+                    ]
+                ),
+                html.figure(
+                    as_svg(draw, f"demo{number}", f"Rows per worker, {stream.name}"),
+                    "Rows of each worker, relative to the mean.",
+                ),
+            )
+        )
+    sections.append(html.section("One line", html.code(LINE), kind="answer"))
+    lead = (
+        "The same rows, on Spark on one machine, placed by the key's hash and by evenflow; each row costs "
+        f"its worker {work:g} microseconds."
+    )
+    html.write_page(
+        html.page("evenflow keeps keyed streams even", lead, sections, f"evenflow {__version__}"), path
+    )
