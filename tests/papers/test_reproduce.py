@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -102,6 +103,11 @@ def test_a_failing_figure_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "data:image/png;base64," in text
     assert "http" not in text, "the page works offline"
     HTMLParser().feed(text)
+    links = re.findall(r'href="([^"]+)"', text)
+    assert "#choices/good" in links
+    assert "choices-good.csv" in links
+    for link in links:
+        assert f'id="{link[1:]}"' in text if link.startswith("#") else (tmp_path / link).is_file()
     both = [_experiment("bad", [1]), _experiment("good", [2])]
     write_markdown(outcome, both, tmp_path / "page.md", "small")
     text = (tmp_path / "page.md").read_text()
