@@ -185,3 +185,14 @@ def test_one_query_at_a_time(tmp_path: Path) -> None:
 def test_newest_rows_of_keys_that_share_a_hash() -> None:
     table = pa.concat_tables([rows(0, [(1, 1, 10), (1, 2, 20)]), rows(1, [(1, 1, 11)])])
     assert newest_rows(table, ["k"]).column("v").to_pylist() in ([11, 20], [20, 11])
+
+
+def test_merged_files_leave_the_memory(tmp_path: Path) -> None:
+    files = [write_state(tmp_path / name, rows(0, [(1, 1, 1)]), 0, 0, 0) for name in ("a", "b", "b")]
+    cache = Cache()
+    for name, file in zip(("a", "b", "b"), files, strict=True):
+        cache.piece(tmp_path / name, file, 0)
+    size = cache.bytes
+    cache.keep_only(tmp_path / "b", files[2:])
+    assert [Path(where).name for where, _ in cache.pieces] == [Path(files[n].name).name for n in (0, 2)]
+    assert cache.bytes == size * 2 // 3

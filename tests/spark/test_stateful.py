@@ -144,7 +144,10 @@ def test_a_processor_that_fails(spark: Any, tmp_path: Path) -> None:
         finish(query)
     assert held(read_state(spark, tmp_path / "state")) == totals(cut(table)[0])
     bad.unlink()
-    finish(start(spark, tmp_path, sunk, using, scheme="consistent-hash"))  # the one that failed left the lock
+    # the one that failed let the lock go; another number of workers in the call is a request, too
+    query = start(spark, tmp_path, sunk, using, scheme="consistent-hash", workers=2)
+    finish(query)
+    assert query.loads().workers == 2
     assert held(read_state(spark, tmp_path / "state")) == totals(table)
     assert [batch for batch, _ in sunk.calls] == [0, 1]
 

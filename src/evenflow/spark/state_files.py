@@ -12,7 +12,7 @@ import base64
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -175,6 +175,16 @@ class Cache:
             while len(self.opened) > 4096:
                 self.opened.popitem(last=False)
         return self.opened[where]
+
+    def keep_only(self, root: Path, files: Iterable[StateFile]) -> None:
+        """Forget files of a table that are no longer in it: they were merged into others."""
+        kept = {str(root / file.name) for file in files}
+        folder = str(root / FOLDER) + os.sep
+        for where in [where for where in self.opened if where.startswith(folder) and where not in kept]:
+            del self.opened[where]
+        for name, number in [*self.pieces]:
+            if name.startswith(folder) and name not in kept:
+                self.bytes -= self.pieces.pop((name, number)).rows.nbytes
 
     def piece(self, root: Path, file: StateFile, number: int) -> tuple[Piece, int]:
         """Return a piece, and the bytes that had to be read for it."""

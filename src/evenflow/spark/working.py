@@ -142,6 +142,7 @@ class Task:
         work = self.work
         files = [work.files[number] for number in work.needed[self.worker]]
         self.reader = StateReader(Path(work.root), files, work.state.key_names)
+        self.reader.cache.keep_only(self.reader.root, work.files)
         self.states = Records(work.name, work.state.state, "state")
         self.outputs = Outputs(work, self.worker)
         self.processor = work.processor
@@ -357,7 +358,7 @@ class Given:
         writer = self.task.outputs.records
         try:
             for output in outputs:
-                self.outputs.append(writer.record(output, lambda _: self.where(row), row))
+                self.outputs.append(writer.record(output, self.where, row))
                 self.output_rows.append(row)
         except TypeError as error:
             raise EvenflowError(
