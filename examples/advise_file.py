@@ -1,0 +1,18 @@
+"""Advice on a file of yours: how skewed it is, which scheme suits it, what that gains.
+
+python examples/advise_file.py [FILE COLUMN]
+"""
+
+import sys
+from pathlib import Path
+
+from evenflow.advise import advise
+
+if __name__ == "__main__":
+    words = Path(__file__).parent / "data" / "sotu_words.parquet"
+    file, column = sys.argv[1:] or (str(words), "key")
+    advice = advise(file, workers=32, key=column)
+    print(f"{advice.profile.messages:,} rows, {advice.profile.keys:,} keys")
+    for outcome in advice.ranked()[:5]:
+        print(f"{outcome.spelling:16} fullest worker {outcome.max_over_mean:.3f}, memory {outcome.memory:.2f}")
+    print(advice.recommendation.code)

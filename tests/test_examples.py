@@ -1,0 +1,39 @@
+"""Every example runs as it stands, prints something, and is short enough to be copied."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.stem != "own_scheme")  # that is a scheme
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_at_most_30_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 30
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_it_runs(
+    spark: Any, path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda self: None)  # the session of all tests stays
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    runpy.run_path(str(path), run_name="__main__")
+    assert capfd.readouterr().out.strip()
+
+
+def test_the_notebook_runs() -> None:
+    notebook = nbformat.read(EXAMPLES / "compare_schemes.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "commit it without outputs"
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(EXAMPLES))
+    kinds = {kind for cell in notebook.cells for output in cell.get("outputs", []) for kind in output["data"]}
+    assert "image/png" in kinds
