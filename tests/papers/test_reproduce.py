@@ -40,6 +40,7 @@ from evenflow.papers.page import summary, write_html, write_markdown
 from evenflow.papers.reproduce import reproduce
 
 CALLS: list[int] = []
+PROGRAM = [sys.executable, "-c", "from evenflow.cli import main; main()", "reproduce"]
 
 
 def _measure(value: int) -> list[dict[str, Any]]:
@@ -202,36 +203,60 @@ def test_a_scheme_of_the_users_own_joins(tmp_path: Path) -> None:
         "    aliases = ()\n"
     )
     # in a process of its own: a registered scheme stays registered
-    program = [sys.executable, "-c", "from evenflow.cli import main; main()", "reproduce", "choices/fig8"]
+    program = [*PROGRAM, "choices/fig8"]
     options = ["--out=out", "--jobs=2", "--with=mine", "--scheme=their_scheme:Mine"]
     result = subprocess.run([*program, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "mine" in (tmp_path / "out" / "choices-fig8.csv").read_text()
 
 
-def test_interrupted_it_ends_at_once_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", "from evenflow.cli import main; main()", "reproduce", "choices/fig10"]
-    options = ["evolving/fig10", "--out=out", "--jobs=2"]
-    running = subprocess.Popen([*program, *options], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    points = tmp_path / "out" / "points"
+def _running(tmp_path: Path) -> subprocess.Popen[str]:
+    """Start a run with two processes and wait until it has measured some points."""
+    options = ["choices/fig10", "evolving/fig10", "--out=out", "--jobs=2"]
+    running = subprocess.Popen([*PROGRAM, *options], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while len(list(points.glob("*.json"))) < 3:
+    while len(list((tmp_path / "out" / "points").glob("*.json"))) < 3:
         assert running.poll() is None, running.stderr.read() if running.stderr else ""
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    return running
+
+
+def _children(pid: int) -> list[int]:
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    )
+    return [int(line) for line in found.stdout.split()]
+
+
+def test_interrupted_it_ends_at_once_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    running = _running(tmp_path)
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=30)
     assert running.returncode == 130, told
     assert "finished points are kept in out/points; the same command goes on from there." in told
     assert "Traceback" not in told
+    points = tmp_path / "out" / "points"
     kept = {file.name: file.stat().st_mtime_ns for file in points.glob("*.json")}
     assert len(kept) >= 3
-    program += ["--out=out", "--jobs=1"]
+    program = [*PROGRAM, "choices/fig10", "--out=out", "--jobs=1"]
     again = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
     now = {file.name: file.stat().st_mtime_ns for file in points.glob("*.json")}
     assert {name: now[name] for name in kept} == kept, "what was finished is not measured again"
     assert "choices/fig10" in again.stdout
+
+
+def test_killed_it_leaves_no_process_behind(tmp_path: Path) -> None:
+    running = _running(tmp_path)
+    workers = _children(running.pid)
+    assert len(workers) >= 2
+    running.kill()
+    running.communicate(timeout=30)
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline, "a worker process outlives its parent"
+        time.sleep(0.1)
 
 
 def test_a_failed_figure_is_told_at_the_end_with_status_1(

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -179,11 +180,20 @@ class _Follow:
 
 
 def _start(own_schemes: list[str], path: list[str]) -> None:
-    """Prepare a worker process: interrupts are the parent's business; the user's schemes are registered."""
+    """Prepare a worker process: it ignores interrupts, ends with its parent, and knows the user's schemes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.path[:] = path
     for spec in own_schemes:
         load_scheme(spec)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has ended, even if that was killed: nobody else would."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _timed(measure: Callable[..., list[Row]], point: Row) -> _Measured:
