@@ -3,15 +3,15 @@
 Every worker keeps one summary of the rows it gets, in bounded memory; an aggregator merges them. The error of
 a key is at most the sum of the errors of the summaries that hold it, and of the floors of those that may have
 seen and forgotten it: |f' - f| <= sum of Delta_j. Under shuffle grouping that is all W of them. Under a
-scheme that keeps a key on one worker it is one, as on a single machine: summaries of other workers have never
-seen the key. The table by number of summaries shows it.
+scheme that keeps a key on few workers it is those few, where the plan says which they are: the summaries of
+other workers have never seen the key. The table by number of summaries shows it.
 
 Each micro-batch makes one summary per worker, and these are merged with the worker's summary so far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from evenflow.report.tables import Table
+    from evenflow.spark.placement import Placed
+
+Homes = Callable[[int], Collection[int]]
 
 ITEM = "item"
+PLAN_FILE = "plan.json"
 EXAM = 100_000  # keys whose true count is looked up, at most
 
 
@@ -154,21 +158,31 @@ class Hitter(NamedTuple):
     summaries: int
 
 
-def hitters(parts: Sequence[Summary], one_home: bool) -> list[Hitter]:
-    """Return every item that a summary holds, with its bounds over all parts, most frequent first.
+def hitters(parts: Mapping[int, Summary], homes: Homes | None = None) -> list[Hitter]:
+    """Return every item that a worker's summary holds, with its bounds over all, most frequent first.
 
-    ``one_home``: an item was only ever sent to one worker, so that the others have not forgotten it.
+    ``homes`` tells the workers that a hash was ever sent to: the others have not seen and forgotten it. None:
+    that is not known, any of them may have.
+
+    >>> one, two = Summary([7], ["a"], [5], [1], 9, 1), Summary([8], ["b"], [3], [0], 3, 1)
+    >>> [one.at_most for one in hitters({0: one, 1: two})]
+    [8, 8]
+    >>> [one.at_most for one in hitters({0: one, 1: two}, lambda key: {7: [0], 8: [1]}[key])]
+    [5, 3]
     """
-    least: dict[Any, int] = {}
-    most: dict[Any, int] = {}
-    held: dict[Any, int] = {}
-    floors = 0 if one_home else sum(part.floor for part in parts)
-    for part in parts:
-        for item, count, error in zip(part.items, part.counts, part.errors, strict=True):
-            least[item] = least.get(item, 0) + count - error
-            most[item] = most.get(item, floors) + count - (0 if one_home else part.floor)
-            held[item] = held.get(item, 0) + 1
-    found = [Hitter(item, least[item], most[item], held[item]) for item in least]
+    holders: dict[int, list[tuple[int, int]]] = {}  # of a hash: workers, and places in their summaries
+    for worker, part in parts.items():
+        for place, key in enumerate(part.hashes):
+            holders.setdefault(key, []).append((worker, place))
+    floors = {worker: part.floor for worker, part in parts.items()}
+    found = []
+    for key, where in holders.items():
+        may_have = floors.keys() if homes is None else floors.keys() & set(homes(key))
+        forgotten = sum(floors[worker] for worker in may_have - {worker for worker, _ in where})
+        most = sum(parts[worker].counts[place] for worker, place in where)
+        sure = most - sum(parts[worker].errors[place] for worker, place in where)
+        worker, place = where[0]
+        found.append(Hitter(parts[worker].items[place], sure, most + forgotten, len(where)))
     return sorted(found, key=lambda one: (-one.at_least - one.at_most, str(one.item)))
 
 
@@ -202,11 +216,15 @@ class HeavyHittersApp(App):
         from evenflow.spark.balance import balance
         from evenflow.spark.busy import take_time
 
+        def keep_plan(placed: Placed) -> None:
+            if placed.plan is not None and not frame.isStreaming:
+                (setting.folder / PLAN_FILE).write_text(placed.plan.to_json())
+
         rows, by = self.rows(frame, setting)
-        placed = rows.transform(
-            balance(by, setting.workers, setting.scheme, setting.mode, control=setting.control)
+        place = balance(
+            by, setting.workers, setting.scheme, setting.mode, control=setting.control, on_placed=keep_plan
         )
-        return placed.mapInArrow(
+        return rows.transform(place).mapInArrow(
             take_time(Summarise(self.capacity), setting.control), f"worker int, {self.schema}"
         )
 
@@ -222,11 +240,11 @@ class HeavyHittersApp(App):
     def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
         """Merge every worker's summary with what it had."""
         merge = self.aggregator().merge
-        summaries = {worker: Summary(*one) for worker, one in view.get("summaries", {}).items()}
+        summaries = {int(worker): Summary(*one) for worker, one in view.get("summaries", {}).items()}
         for row in changed.collect():
-            worker, fresh = str(row["worker"]), Summary(*row[1:])
+            worker, fresh = row["worker"], Summary(*row[1:])
             summaries[worker] = merge(summaries[worker], fresh) if worker in summaries else fresh
-        found = hitters(list(summaries.values()), self._has_one_home(setting))
+        found = hitters(summaries, self._homes(setting))
         return {
             "rows": sum(one.total for one in summaries.values()),
             "top": [{**one._asdict(), **_true(one, setting.exam)} for one in found[: setting.top]],
@@ -235,14 +253,21 @@ class HeavyHittersApp(App):
             "summaries": summaries,
         }
 
-    def _has_one_home(self, setting: Setting) -> bool:
-        """Say whether a key is on one worker for ever: a plan that is made anew may move it."""
-        from evenflow.planning import needs_counts
+    def _homes(self, setting: Setting) -> Homes | None:
+        """Return where keys were sent; of a stream only a plan that never changes tells it."""
+        from evenflow.plan import Plan
+        from evenflow.planning import needs_counts, plan_for
 
-        scheme = setting.scheme
-        if getattr(scheme, "split", scheme.splits_keys) or not scheme.plannable or setting.mode == "online":
-            return False
-        return setting.at_once or not needs_counts(scheme)
+        file, scheme = setting.folder / PLAN_FILE, setting.scheme
+        if setting.at_once and file.exists():
+            plan = Plan.from_json(file.read_text())
+        elif (
+            not setting.at_once and scheme.plannable and setting.mode != "online" and not needs_counts(scheme)
+        ):
+            plan = plan_for(scheme, setting.workers)
+        else:
+            return None
+        return lambda key: plan.homes_of(key % 2**64)
 
     def tables(self, view: View, top: int) -> list[Table]:
         """Show the hitters and how the error grows with the summaries that hold a key."""
