@@ -10,6 +10,7 @@ from evenflow.spark.pipeline import run_app
 
 if __name__ == "__main__":
     spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    run_app(spark, "windowed-join", "trades:messages=1000", at_once=True)  # workers load what they need
     rows = []
     for scheme in ("key", "explicit:resources=LQL", "fill"):
         seen = run_app(

@@ -106,9 +106,11 @@ def test_spans() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "path", sorted((Path(__file__).parents[2] / "examples").glob("*.py")), ids=lambda p: p.stem
-)
-def test_examples_are_short_and_name_what_there_is(path: Path) -> None:
+EXAMPLES = ("naive_bayes", "decision_tree", "heavy_hitters", "vwap", "windowed_join", "trending")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_short_and_name_what_there_is(name: str) -> None:
+    path = Path(__file__).parents[2] / "examples" / f"{name}.py"
     assert len(path.read_text().splitlines()) <= 30
     runpy.run_path(str(path), run_name="not the main program")
