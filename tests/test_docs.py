@@ -1,0 +1,63 @@
+"""The documents: links lead somewhere, every page is in the menu, commands that they show exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from evenflow.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+MENU = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+QUOTED = re.compile(r"`(evenflow [a-z][^`]*)`")
+
+
+def names(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        if "://" not in link:
+            assert (page.parent / link).exists(), link
+
+
+def test_every_page_is_in_the_menu() -> None:
+    there = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert there == set(MENU)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    for shown in commands(page.read_text()):
+        words = shlex.split(shown.split(" > ")[0], comments=True)[1:]
+        command: Any = typer.main.get_command(main)
+        while hasattr(command, "commands") and words and not words[0].startswith("-"):
+            if words[0].isupper():  # a stand-in for any of them
+                break
+            assert words[0] in command.commands, shown
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        for word in words:
+            if word.startswith("--"):
+                assert word.partition("=")[0] in known or words[0].isupper(), shown
+
+
+def commands(text: str) -> list[str]:
+    """Return the commands of a page: lines of code blocks, and what is quoted."""
+    blocks = text.split("```")
+    lines = [line for block in blocks[1::2] for line in block.splitlines()]
+    lines += [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    evenflow")]
+    quoted = [" ".join(found.split()) for block in blocks[::2] for found in QUOTED.findall(block)]
+    return [line for line in lines if re.match("evenflow [a-z]", line)] + quoted
