@@ -264,6 +264,25 @@ def test_few_keys_many_workers_and_empty_batches() -> None:
         assert_one_owner_each(query)
 
 
+def test_an_idle_stream_forgets_nothing() -> None:
+    query = Query(Ownership.start(ef.scheme("explicit"), 4), z=1.2, slow={1: 4.0})
+    for _ in range(4):
+        query.step()
+    known, shares = query.own.frequencies.counted(), query.own.speeds.shares().tolist()
+    full, query.rows = query.rows, 0
+    said = [query.step().reason for _ in range(30)]
+    assert set(said) == {"the batch had no rows"}
+    query.rows = 20  # a trickle
+    for _ in range(10):
+        query.step()
+    after = query.own.frequencies.counted()
+    assert after.keys[:5].tolist() == known.keys[:5].tolist()
+    assert after.counts[:5] / after.total == pytest.approx(known.counts[:5] / known.total, rel=0.05)
+    assert query.own.speeds.shares().tolist() == pytest.approx(shares, rel=0.2)
+    query.rows = full
+    assert not query.step().adopted
+
+
 def test_refusals_are_sentences() -> None:
     with pytest.raises(ef.EvenflowError, match=r"fill gives a key several workers.*split=False"):
         Ownership.start(ef.scheme("fill"), 4)

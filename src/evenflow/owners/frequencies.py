@@ -1,8 +1,9 @@
 """How often keys came lately: counts of the batches' hottest keys that fade from batch to batch.
 
 After every batch ``count = keep * count + rows``, for each named key, for each bucket and for all rows, so a
-share is a mean over about 1 / (1 - keep) batches. A key that a batch does not name is taken to have brought
-nothing in it. The most frequent ``MOST`` keys are remembered.
+share is a mean over about 1 / (1 - keep) batches. A batch with fewer rows than batches had lets the past fade
+less, in proportion, and one without rows not at all: an idle stream forgets nothing. A key that a batch does
+not name is taken to have brought nothing in it. The most frequent ``MOST`` keys are remembered.
 """
 
 from __future__ import annotations
@@ -41,21 +42,23 @@ class Frequencies:
         self, keys: UInt64Array, counts: Float64Array, total: float, buckets: Float64Array | None
     ) -> None:
         """Let the past fade and add one batch."""
+        usual = (1 - self.keep) * self.total  # rows of a batch, as far as is known
+        keep = 1 - (1 - self.keep) * (min(1.0, float(total) / usual) if usual > 0 else 1.0)
         both = np.concatenate([self.keys, np.asarray(keys, np.uint64)])
-        rows = np.concatenate([self.keep * self.counts, np.asarray(counts, np.float64)])
+        rows = np.concatenate([keep * self.counts, np.asarray(counts, np.float64)])
         unique, where = np.unique(both, return_inverse=True)
         summed = np.bincount(where, rows, unique.size) if unique.size else np.zeros(0)
         order = np.lexsort((unique, -summed))[:MOST]
         order = order[summed[order] >= 0.5]
         self.keys, self.counts = unique[order], summed[order].astype(np.float64)
-        self.total = max(self.keep * self.total + float(total), float(self.counts.sum()))
+        self.total = max(keep * self.total + float(total), float(self.counts.sum()))
         if buckets is None:
             self.buckets = None
         else:
             now = np.asarray(buckets, np.float64)
             past = self.buckets
             fits = past is not None and past.size == now.size
-            self.buckets = self.keep * past + now if fits and past is not None else now
+            self.buckets = keep * past + now if fits and past is not None else now
             self.buckets = self.buckets.astype(np.float32).astype(np.float64)  # as it is saved
 
     def cut(self, buckets: int) -> None:

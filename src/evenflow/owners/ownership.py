@@ -121,12 +121,14 @@ class Ownership:
         measured.check(self.workers)
         self.batch = measured.batch
         self.frequencies.add(measured.keys, measured.counts, measured.total, self._bucket_rows(measured))
-        if self.kind == MEASURED:
+        if self.kind == MEASURED and measured.total > 0:
             self.speeds.add(measured.rows, measured.touched, measured.seconds)
         numbers = self._measured_numbers(measured)
         wanted = self._wanted(measured, numbers)
         if wanted != self.workers:
             return self._change_workers(wanted, measured.batch, "utilisation", numbers)
+        if measured.total <= 0:
+            return self._stay(measured.batch, "the batch had no rows", numbers)
         if isinstance(self.functions, VirtualFunctions):
             return self._follow_signals(measured, numbers)
         return self._follow_load(measured, numbers)
@@ -259,7 +261,7 @@ class Ownership:
                 "batch": self.batch,
                 "missed": self.missed,
                 "shares": self.shares.tolist(),
-                "history": self.speeds.to_list(),
+                "history": self.speeds.history,
                 "auto": None if self.sizing is None else asdict(self.sizing.rule),
                 "sizing": None if self.sizing is None else self.sizing.to_dict(),
                 "frequencies": self.frequencies.to_dict(),
@@ -289,7 +291,7 @@ class Ownership:
             plan = Plan.from_json(json.dumps(saved["plan"]))
             own = Ownership(functions, plan, costs, 0.0, saved["speeds"])
             own.frequencies = Frequencies.from_dict(saved["frequencies"])
-            own.speeds = Speeds.from_list(saved["history"], plan.workers)
+            own.speeds.history = [list(known) for known in saved["history"]]
             own.shares = np.array(saved["shares"], np.float64)
             own.missed, own.batch = float(saved["missed"]), int(saved["batch"])
             if saved["auto"] is not None:

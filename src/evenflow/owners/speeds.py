@@ -10,8 +10,8 @@ change is seen in its second batch. Workers within ``DEAD_BAND`` of the median a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -48,48 +48,33 @@ def slowness(rows: Sequence[int], touched: Sequence[int], seconds: Sequence[floa
 
 
 class Speeds:
-    """The last batches' slownesses of every worker."""
+    """The last three slownesses that are known of every worker, oldest first."""
 
     def __init__(self, workers: int):
-        self.history: list[Float64Array] = []
-        self.workers = workers
+        self.history: list[list[float]] = [[] for _ in range(workers)]
 
     def add(self, rows: Sequence[int], touched: Sequence[int], seconds: Sequence[float]) -> None:
         """Remember one batch."""
-        self.history = [*self.history[1 - BATCHES :], slowness(rows, touched, seconds)]
+        for known, value in zip(self.history, slowness(rows, touched, seconds).tolist(), strict=True):
+            if not math.isnan(value):
+                known.append(value)
+                del known[:-BATCHES]
 
     def rescale(self, workers: int) -> None:
         """Forget workers that left; those that joined are unknown."""
-        kept = min(workers, self.workers)
-        self.history = [
-            np.concatenate([some[:kept], np.full(workers - kept, np.nan)]) for some in self.history
-        ]
-        self.workers = workers
+        self.history = self.history[:workers] + [[] for _ in range(workers - len(self.history))]
 
     def shares(self) -> Float64Array:
-        """Return each worker's capacity, 1 on average; equal where nothing is known.
+        """Return each worker's capacity, 1 on average; equal where little is known.
 
-        A worker has the median of what is known of the last three batches, if that is at least two.
+        With two batches known, the one nearer to the median worker counts.
         """
-        known = np.array(self.history).reshape(len(self.history), self.workers)
-        slow = np.ones(self.workers)
-        for worker in range(self.workers):
-            own = known[:, worker][~np.isnan(known[:, worker])]
-            if own.size >= BATCHES - 1:
-                slow[worker] = np.median(own) if own.size == BATCHES else own[np.argmin(np.abs(np.log(own)))]
+        slow = np.ones(len(self.history))
+        for worker, known in enumerate(self.history):
+            if len(known) == BATCHES:
+                slow[worker] = np.median(known)
+            elif len(known) == BATCHES - 1:
+                slow[worker] = min(known, key=lambda value: abs(np.log(value)))
         slow[np.abs(slow - 1) <= DEAD_BAND] = 1.0
         speed = 1 / slow
         return np.asarray(speed / speed.mean(), np.float64)
-
-    def to_list(self) -> list[list[float | None]]:
-        """Return plain data."""
-        return [[None if np.isnan(value) else float(value) for value in some] for some in self.history]
-
-    @staticmethod
-    def from_list(saved: list[list[Any]], workers: int) -> Speeds:
-        """Read what ``to_list`` returned."""
-        speeds = Speeds(workers)
-        speeds.history = [
-            np.array([np.nan if value is None else value for value in some], np.float64) for some in saved
-        ]
-        return speeds
