@@ -50,7 +50,7 @@ Sink = Callable[[DataFrame, int], None]
 
 RESCALE = "rescale"  # the file with the last request for another number of workers
 DECISIONS = "decisions"  # the folder with the log of decisions
-HOTTEST = 4096  # keys that the loop is told of
+HOTTEST = 1024  # keys that the loop is told of
 _DONE = "done string"
 
 

@@ -11,10 +11,12 @@ are swept here, when no task of ours can be writing.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import shutil
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -54,6 +56,25 @@ class Committed:
     loads: dict[str, Any] = field(default_factory=dict)
     decisions: list[dict[str, Any]] = field(default_factory=list)
     migration: dict[str, Any] | None = None
+
+    def to_json(self) -> str:
+        """Return all of it; owners are packed, since there is one such text in every commit."""
+        return json.dumps({**asdict(self), "ownership": _pack(self.ownership), "plan": _pack(self.plan)})
+
+    @staticmethod
+    def from_json(text: str) -> Committed:
+        """Read what ``to_json`` returned."""
+        saved = json.loads(text)
+        owners = {name: _unpack(saved[name]) for name in ("ownership", "plan")}
+        return Committed(**{**saved, **owners})
+
+
+def _pack(text: str | None) -> str | None:
+    return None if text is None else base64.b85encode(zlib.compress(text.encode(), 6)).decode()
+
+
+def _unpack(text: str | None) -> str | None:
+    return None if text is None else zlib.decompress(base64.b85decode(text)).decode()
 
 
 class StateTable:
@@ -172,7 +193,7 @@ class StateTable:
         ]
         actions += [RemoveAction(file.name, True, now, file.bytes) for file in removed]
         properties = CommitProperties(
-            custom_metadata={"evenflow": json.dumps(asdict(committed))},
+            custom_metadata={"evenflow": committed.to_json()},
             max_commit_retries=0,
             app_transactions=[Transaction(APPLICATION, committed.batch)],
         )
@@ -260,8 +281,8 @@ def committed_at(root: Path, version: int) -> Committed | None:
         text = action.get("commitInfo", {}).get("evenflow")
         if text is not None:
             try:
-                return Committed(**json.loads(text))
-            except (TypeError, ValueError) as error:
+                return Committed.from_json(text)
+            except (TypeError, ValueError, KeyError, zlib.error) as error:
                 raise EvenflowError(
                     f"version {version} of the state at {root} was written by another evenflow ({error}); "
                     "use that one."
