@@ -105,7 +105,7 @@ class Progress:
         busy = "" if self.busy_over_mean is None else f", busiest {self.busy_over_mean:.3f}"
         whole = f"{self.total:,} rows in all, fullest worker {self.max_over_mean:.3f} of the mean{busy}"
         if self.last is None:
-            return f"reading {self.batches} of all rows: {whole}" if self.total else "waiting for rows"
+            return f"reading {self.batches} of all rows: {whole}" if self.batches else "waiting for rows"
         speed = self.last.total / max(self.seconds, 1e-9)
         return f"batch {self.last.batch}: {int(self.last.total):,} rows at {speed:,.0f} rows/s; {whole}"
 
@@ -176,12 +176,13 @@ def _stream(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progres
 
 
 def _start(job: Job, setting: Setting) -> Any:
+    app, sink = job.app, job.sink  # on Connect these are sent to another process, which takes no DataFrame
     with _state_store(job.input.frame.sparkSession):
         writer = (
             job.app.results(job.input.frame, setting)
             .writeStream.outputMode("update")
             .option("checkpointLocation", str(setting.folder / "query"))
-            .foreachBatch(lambda frame, batch: _write(job, setting, frame, batch))
+            .foreachBatch(lambda frame, batch: _write(app, sink, setting, frame, batch))
         )
         if job.input.batches is None and not job.input.endless:
             writer = writer.trigger(availableNow=True)
@@ -212,7 +213,7 @@ def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[P
     def work() -> None:
         try:
             table.sparkSession.addTag(_TAG)
-            _write(job, setting, job.app.results(table, setting), seen.batches)
+            _write(job.app, job.sink, setting, job.app.results(table, setting), seen.batches)
         except Exception as error:
             failed.append(error)
 
@@ -239,21 +240,21 @@ def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[P
             return
 
 
-def _write(job: Job, setting: Setting, frame: DataFrame, batch: int) -> None:
+def _write(app: App, sink: str | None, setting: Setting, frame: DataFrame, batch: int) -> None:
     """Fold what a batch changed into the view and write it; the same batch again writes the same."""
     frame = frame.persist()
     try:
         done, view = _remembered(setting.folder)
         if batch > done:
-            view = job.app.fold(view, frame, setting)
+            view = app.fold(view, frame, setting)
             _replace(setting.folder / VIEW_FILE, {"batch": batch, "view": view})
-        if job.sink is None:
+        if sink is None:
             return
-        if job.app.writes_rows:
-            frame.coalesce(1).write.mode("overwrite").parquet(f"{job.sink}/batch={batch}")
+        if app.writes_rows:
+            frame.coalesce(1).write.mode("overwrite").parquet(f"{sink}/batch={batch}")
         else:
-            Path(job.sink).mkdir(parents=True, exist_ok=True)
-            _replace(Path(job.sink) / f"batch-{batch}.json", job.app.answer(view))
+            Path(sink).mkdir(parents=True, exist_ok=True)
+            _replace(Path(sink) / f"batch-{batch}.json", app.answer(view))
     finally:
         frame.unpersist()
 
