@@ -430,7 +430,8 @@ def _cut(value: str, expected: float) -> Any:
             other = pick(rows, label="w-choices", data=name)[value]
             cuts.append(1 - pick(rows, label="fish", data=name)[value] / max(other, 1e-12))
         best = max(cuts)
-        return Judgement(HOLDS if best >= expected else DIRECTION if best > 0.05 else DIFFERS, f"{best:.0%}")
+        verdict = HOLDS if best >= expected else DIRECTION if best > 0.05 else DIFFERS
+        return Judgement(verdict, f"{-best:.0%}")
 
     return judged
 

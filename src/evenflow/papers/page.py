@@ -163,7 +163,7 @@ def _stand_ins(outcome: Outcome) -> list[str]:
     if not found:
         return []
     return ["The papers' own streams cannot be had (`--data NAME=FILE#COLUMN` uses yours), so:", "",
-            *(f"* {text};" for text in found)]  # fmt: skip
+            *(f"* {text}" for text in found)]  # fmt: skip
 
 
 def _markdown_section(one: Experiment, outcome: Outcome) -> list[str]:

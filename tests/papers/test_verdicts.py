@@ -1,0 +1,79 @@
+"""The verdicts of the short run are those of docs/reproduction.md.
+
+Here for figures whose points are quick and need no stream from outside; ``make reproduce`` measures every
+figure (minutes), those on real streams only if ``EVENFLOW_DATA`` names their folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from evenflow.papers import experiments, find
+from evenflow.papers.data import data_sets
+from evenflow.papers.experiment import DIFFERS, VERDICTS, Setting
+from evenflow.papers.reproduce import reproduce
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
+QUICK = [
+    *(f"choices/fig{number}" for number in (3, 4, 7, 8, 9, 10, 13, 14)),
+    "heterogeneous/fig4",
+    *(f"functions/{figure}" for figure in ("fig1", "thresholds", "fig8", "fig11")),
+    *(f"evolving/fig{number}" for number in (12, 14, 15, 17)),
+    *(f"dynamic/{figure}" for figure in ("table1", "table3", "fig10", "fig11", "fig13")),
+]
+ALL = os.environ.get("EVENFLOW_REPRODUCE") == "all"
+
+
+def committed() -> dict[tuple[str, str], tuple[str, str]]:
+    """Return verdict and note of every claim on the page, by figure and claim."""
+    found = {}
+    figure = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("### "):
+            figure = line[4:].partition(":")[0]
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)][1:-1]
+        if figure and len(cells) == 6 and cells[5].startswith("**"):
+            verdict, _, note = cells[5].strip("*").partition("**")
+            found[figure, cells[1]] = (verdict, note.removeprefix(": "))
+    return found
+
+
+def test_the_page_has_every_claim_and_explains_what_differs() -> None:
+    page = committed()
+    assert list(page) == [(one.name, claim.text) for one in experiments() for claim in one.claims]
+    assert {verdict for verdict, _ in page.values()} <= set(VERDICTS)
+    unexplained = [place for place, (verdict, note) in page.items() if verdict == DIFFERS and len(note) < 20]
+    assert not unexplained
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return one folder for all figures, so that they share points."""
+    return tmp_path_factory.mktemp("small")
+
+
+def _streams(figure: str) -> set[str]:
+    """Return the data sets that a figure needs from outside."""
+    setting = Setting("small", data_sets())
+    find([figure])[0].points(setting)
+    return set(setting.asked) - {"twitter-election"}
+
+
+def test_quick_figures_need_no_stream_from_outside() -> None:
+    assert not set().union(*(_streams(figure) for figure in QUICK))
+
+
+@pytest.mark.parametrize("figure", [one.name for one in experiments()] if ALL else QUICK)
+def test_verdicts_are_as_committed(figure: str, out: Path) -> None:
+    (one,) = find([figure])
+    if _streams(figure) and not os.environ.get("EVENFLOW_DATA"):
+        pytest.skip("the page was written with real streams, and EVENFLOW_DATA names no folder of them")
+    outcome = reproduce([one], Setting("small", data_sets()), out)
+    assert not outcome.failures
+    page = committed()
+    measured = {claim["claim"]: claim["verdict"] for claim in outcome.claims}
+    assert measured == {claim.text: page[figure, claim.text][0] for claim in one.claims}
