@@ -315,17 +315,22 @@ EXPERIMENTS = [
         _plot_sizes("sigma", "sigma", logx=True),
         (
             Claim("5.4", "the counter grows as sigma falls", "grows", _grows_with_sigma),
-            Claim("5.4", "it is the same for LCL and LLL", "lines overlap", _overlap),
+            Claim("5.4", "the counter is the same for LCL and LLL", "lines overlap", _overlap),
             Claim(
                 "5.4",
                 "around 2500 items are counted at sigma = 0.1",
                 "2500",
                 _counter_size("LCL", 2500, 0.25),
             ),
-            Claim("5.4", "50,000 for LQL", "50000", _counter_size("LQL", 50_000, 0.3)),
+            Claim("5.4", "50,000 items are counted for LQL", "50000", _counter_size("LQL", 50_000, 0.3)),
             Claim("5.4", "the explicit hash has 1 to 500 items", "1-500", _map_range),
-            Claim("5.4", "around 50 at sigma = 0.1", "50", _map_size),
-            Claim("5.4", "the same number for all resource functions", "lines overlap", _same_maps),
+            Claim("5.4", "the explicit hash has around 50 items at sigma = 0.1", "50", _map_size),
+            Claim(
+                "5.4",
+                "the explicit hash has the same size for all resource functions",
+                "lines overlap",
+                _same_maps,
+            ),
         ),
     ),
     Experiment(
@@ -339,7 +344,10 @@ EXPERIMENTS = [
         (
             Claim("5.4", "the counter is mostly flat, a little smaller at high skew", "flat", _counter_flat),
             Claim(
-                "5.4", "for LQL it rises, then falls a little", "rises, falls", _quadratic_rises_then_falls
+                "5.4",
+                "for LQL the counter rises, then falls a little",
+                "rises, falls",
+                _quadratic_rises_then_falls,
             ),
             Claim("5.4", "the explicit hash grows faster and faster", "super-linear", _map_superlinear),
         ),

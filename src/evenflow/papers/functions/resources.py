@@ -254,7 +254,9 @@ EXPERIMENTS = [
         (
             Claim("5.3", "uniform hashing migrates more than 8 times the ideal", "> 8", _uniform_moves_most),
             Claim("5.3", "consistent hashing migrates least", "lowest", _consistent_moves_least),
-            Claim("5.3", "its migration is below the ideal in some cases", "< 1", _below_ideal),
+            Claim(
+                "5.3", "consistent hashing's migration is below the ideal in some cases", "< 1", _below_ideal
+            ),
             Claim(
                 "5.3",
                 "scan, redist and readj are more even than consistent hashing",
@@ -307,7 +309,12 @@ EXPERIMENTS = [
                 _uniform_always_moves,
             ),
             Claim("5.3", "the others are close to the ideal up to z = 0.8", "about 1", _others_near_ideal),
-            Claim("5.3", "our algorithms' migration rises after z = 0.8", "rises", _moves_more_after),
+            Claim(
+                "5.3",
+                "scan's, redist's and readj's migration rises after z = 0.8",
+                "rises",
+                _moves_more_after,
+            ),
             Claim(
                 "5.3",
                 "scan migrates most, then readj, then redist",
@@ -320,7 +327,7 @@ EXPERIMENTS = [
             ),
             Claim(
                 "5.3",
-                "its imbalance is up to 50 percent above readj's (LLL, z = 1)",
+                "consistent hashing's imbalance is up to 50 percent above readj's (LLL, z = 1)",
                 "1.5x",
                 _half_above_best,
             ),

@@ -387,7 +387,7 @@ def _memory_ratio(symbol: str, other: str) -> Callable[[Rows], float]:
 
 
 def _as_low_as_pkg(rows: Rows) -> Judgement:
-    return at_most(_memory_ratio("PoRC", "PKG")(rows), 1.25, loosely=10**0.5)
+    return at_most(_memory_ratio("PoRC", "PKG")(rows), 1.25, loosely=10**0.5, spelled="{:.2f} times PKG's")
 
 
 def _key_is_worst(rows: Rows) -> Judgement:

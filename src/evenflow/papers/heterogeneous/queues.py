@@ -272,13 +272,13 @@ def _late_by_alpha(rows: Rows, key: str) -> list[dict[int, float]]:
 
 def _five_are_too_few(rows: Rows) -> Judgement:
     ratio = min(own[5] / own[100] for own in _late_by_alpha(rows, "queue_spread"))
-    return at_least(ratio, 2, loosely=1.1)
+    return at_least(ratio, 2, loosely=1.1, spelled="queue spread {:.1f} times that of 100")
 
 
 def _ten_like_twenty(rows: Rows) -> Judgement:
     ratios = [own[10] / own[20] for own in _late_by_alpha(rows, "queue_spread")]
     worst = max(max(ratio, 1 / ratio) for ratio in ratios)
-    return at_most(worst, 2, loosely=10)
+    return at_most(worst, 2, loosely=10, spelled="queue spreads within {:.2f} times")
 
 
 def _hundred_is_best(rows: Rows) -> Judgement:
@@ -342,7 +342,7 @@ def _ends_with_a_fifth(rows: Rows) -> Judgement:
     for runs in _runs(rows):
         others = min(runs[name][-1]["queue_spread"] for name in ("KG", "SG"))
         ratios += [run[-1]["queue_spread"] / others for run in runs.values() if run[0]["symbol"] == "CG"]
-    return at_most(max(ratios), 0.2, loosely=0.8)
+    return at_most(max(ratios), 0.2, loosely=0.8, spelled="{:.2g} of theirs")
 
 
 # Fig. 13, 14: the cluster, as queues
