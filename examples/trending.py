@@ -1,9 +1,10 @@
-"""What is trending: the most frequent words of every decade of State of the Union addresses, as a stream.
+"""What is trending: the most frequent keys of every window of a stream whose hot keys change.
 
-python examples/trending.py
+python examples/trending.py                                         generated
+python examples/trending.py congress_hashtags.parquet "30 days"     a file with the columns ts and key
 """
 
-from pathlib import Path
+import sys
 
 from pyspark.sql import SparkSession
 
@@ -11,8 +12,8 @@ from evenflow.spark.pipeline import run_app
 
 if __name__ == "__main__":
     spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
-    words = str(Path(__file__).parent / "data" / "sotu_words.parquet")
-    seen = run_app(spark, "top-k:window=3650 days,time=ts", words, key=["key"], workers=8, top=8)
+    source, window = sys.argv[1:] or ("drift:messages=60000,keys=1e4,rate=100", "100 seconds")
+    seen = run_app(spark, f"top-k:window={window}", source, workers=8, top=5, batch=20_000)
     for start, most in seen.view["windows"].items():
-        print(start[:10], "  ".join(f"{one['key']} {one['rows']:,}" for one in most))
+        print(start, "  ".join(f"{one['key']} {one['rows']:,}" for one in most))
     spark.stop()
