@@ -87,9 +87,7 @@ def _worker_points(setting: Setting) -> list[Row]:
 
 
 def _source_points(setting: Setting) -> list[Row]:
-    return [
-        _point(setting, ELECTION, sources=sources) for sources in setting.pick((5, 10, 20), (5, 10, 15, 20))
-    ]
+    return [_point(setting, ELECTION, sources=sources) for sources in setting.pick((5, 20), (5, 10, 15, 20))]
 
 
 def _as_printed(
