@@ -51,3 +51,17 @@ def spark() -> Iterator[Any]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def rocks(spark: Any) -> Iterator[Any]:
+    """The session, with the state store that merging in Python needs, and few partitions."""
+    from evenflow.spark.merging import PROVIDER, ROCKS_DB
+
+    changed = {PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "2"}
+    before = {name: spark.conf.get(name) for name in changed}
+    for name, value in changed.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 
 import evenflow as ef
 from evenflow.spark import aggregate
-from evenflow.spark.merging import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import run_to_end, write_batches
 from spark.tables import rows_of, tables
@@ -34,17 +32,6 @@ DRAWN = [st.just(pair) for pair in PAIRS] if ALL else [st.sampled_from(PAIRS)]
 NAMES = [f"{scheme}, {mode}" for scheme, mode in PAIRS] if ALL else ["a few"]
 
 Made = tuple[str, pa.Table]
-
-
-@pytest.fixture(scope="module")
-def rocks(spark: Any) -> Iterator[Any]:
-    changed = {PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "2"}
-    before = {name: spark.conf.get(name) for name in changed}
-    for name, value in changed.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, value)
 
 
 @pytest.mark.parametrize("pairs", DRAWN, ids=NAMES)

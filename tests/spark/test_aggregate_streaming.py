@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -34,17 +33,6 @@ ARROW = pa.schema(
     [("ts", pa.timestamp("us", "UTC")), ("user", pa.string()), ("word", pa.string()), ("x", pa.float64())]
 )
 ONE_MORE = pa.Table.from_pylist([{"ts": START, "user": "hot", "word": "z", "x": 1.0}], ARROW)
-
-
-@pytest.fixture(scope="module")
-def rocks(spark: Any) -> Iterator[Any]:
-    changed = {PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "2"}
-    before = {name: spark.conf.get(name) for name in changed}
-    for name, value in changed.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="module")
