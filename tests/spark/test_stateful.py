@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 
 from evenflow.errors import EvenflowError
 from evenflow.spark import KeyedProcessor, loads, read_state, stateful
+from evenflow.spark.ownership import AutoWorkers
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 from spark.processors import OUTPUT, STREAM, Adding, Everything, Late, Sessions
@@ -259,8 +260,17 @@ def test_late_rows(spark: Any, tmp_path: Path, late: str) -> None:
     )
     stream = read_batches(spark, tmp_path / "in", "key string, ts timestamp")
     sunk = Sunk()
+    workers: Any = AutoWorkers(least=2, most=3) if late == "drop" else 2
     query = stateful(
-        stream, "key", Late(50), OUTPUT, tmp_path / "state", 2, event_time="ts", delay="5 seconds", late=late
+        stream,
+        "key",
+        Late(50),
+        OUTPUT,
+        tmp_path / "state",
+        workers,
+        event_time="ts",
+        delay="5 seconds",
+        late=late,
     ).start(sunk, availableNow=True)
     query.awaitTermination()
     by_batch = [{row[0]: row[1:] for row in rows} for _, rows in sunk.calls]

@@ -31,6 +31,7 @@ from evenflow.errors import EvenflowError
 from evenflow.owners.sizing import Sizing
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
+from evenflow.spark.clock import Time
 from evenflow.spark.control import Control
 from evenflow.spark.homes import Owners
 from evenflow.spark.keyed_processor import KeyedProcessor
@@ -42,7 +43,7 @@ from evenflow.spark.state_files import DamagedFile, StateFile
 from evenflow.spark.state_layout import StateLayout
 from evenflow.spark.state_lock import take_lock
 from evenflow.spark.state_table import Committed, StateTable
-from evenflow.spark.working import Time, Work
+from evenflow.spark.working import Work
 
 log = logging.getLogger("evenflow.spark")
 

@@ -28,9 +28,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from evenflow.errors import EvenflowError
+from evenflow.spark.staged import OUTPUTS
 from evenflow.spark.state_files import FOLDER, DamagedFile, StateFile, read_footer
 from evenflow.spark.state_layout import StateLayout
-from evenflow.spark.working import OUTPUTS
 
 APPLICATION = "evenflow"
 VERSION = 1

@@ -9,33 +9,28 @@ commits them, so a task that dies, or runs twice, leaves nothing but a file that
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from evenflow.errors import EvenflowError
+from evenflow.spark.clock import Time
+from evenflow.spark.given import Given
 from evenflow.spark.homes import Hashes, Owners, bucket_of
 from evenflow.spark.keyed_processor import KeyedProcessor
-from evenflow.spark.records import Record, Records, to_values
-from evenflow.spark.slices import HANDED, Batches, Layout, canonical, cut, failure, key_text, to_pandas
+from evenflow.spark.records import Records, to_values
+from evenflow.spark.slices import HANDED, Batches, Layout, cut, failure, to_pandas
+from evenflow.spark.staged import Outputs
 from evenflow.spark.state_files import NEVER, DamagedFile, StateFile, StateReader, write_state
-from evenflow.spark.state_layout import BATCH, HASH, REMOVED, UNTIL, StateLayout
+from evenflow.spark.state_layout import HASH, REMOVED, StateLayout
 
-OUTPUTS = "_outputs"
 NAMED = 1000  # keys that a worker names, the hottest
-WRITTEN_ROWS = 50_000  # outputs that are written together
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Portion(NamedTuple):
@@ -74,22 +69,6 @@ def portions(batches: Batches, layout: Layout, rows: str) -> Iterator[Portion]:
 def _whole(pieces: list[pa.RecordBatch], rows: str) -> Any:
     table = pa.Table.from_batches(pieces)
     return to_pandas(table) if rows == "pandas" else table
-
-
-@dataclass(frozen=True)
-class Time:
-    """The clock of one batch, the same for all of its tasks; microseconds."""
-
-    clock: str = "processing"
-    now: int | None = None  # what ``expire`` is measured against
-    watermark: int | None = None
-    column: int | None = None  # the event time, among the columns of the rows
-    late: str = "process"
-
-    @property
-    def moment(self) -> datetime | None:
-        """The time as a datetime."""
-        return None if self.now is None else _EPOCH + timedelta(microseconds=self.now)
 
 
 @dataclass(frozen=True)
@@ -144,7 +123,7 @@ class Task:
         self.reader = StateReader(Path(work.root), files, work.state.key_names)
         self.reader.cache.keep_only(self.reader.root, work.files)
         self.states = Records(work.name, work.state.state, "state")
-        self.outputs = Outputs(work, self.worker)
+        self.outputs = Outputs(work.root, work.batch, self.worker, Records(work.name, work.output, "output"))
         self.processor = work.processor
         self.processor.now = work.time.moment
 
@@ -253,8 +232,7 @@ class Task:
         due = self._due(now)
         if due is None:
             return
-        keys = [canonical(due.column(name).combine_chunks()) for name in self.work.state.key_names]
-        keys = [key.chunk(0) if isinstance(key, pa.ChunkedArray) else key for key in keys]
+        keys = [due.column(name).chunk(0) for name in self.work.state.key_names]
         names = self.work.state.state.names
         columns = [due.column(name).to_pylist(maps_as_pydicts="strict") for name in names]
         given = Given(self, keys, due.column(HASH).to_numpy())
@@ -319,131 +297,6 @@ class Task:
         return write_state(
             Path(self.work.root), table.combine_chunks(), self.work.batch, self.work.batch, self.worker
         )
-
-
-class Given:
-    """What the processor gave for some keys: states and outputs, checked, then made columns."""
-
-    def __init__(self, task: Task, keys: list[pa.Array], hashes: Hashes) -> None:
-        self.task = task
-        self.keys = keys
-        self.hashes = hashes
-        self.removed = np.zeros(hashes.size, np.bool_)
-        self.until: list[int | None] = [None] * hashes.size
-        self.states: list[Record] = []
-        self.kept: list[int] = []  # the keys that they are of
-        self.outputs: list[Record] = []
-        self.output_rows: list[int] = []
-
-    def where(self, row: int) -> str:
-        """Name a key for a message."""
-        return key_text(self.task.work.state.key_names, self.keys, row)
-
-    def take(self, row: int, result: Any, method: str) -> None:
-        """Take what the processor returned for a key."""
-        name = f"{self.task.work.name}.{method}"
-        if not isinstance(result, tuple) or len(result) not in (2, 3) or isinstance(result[1], dict | str):
-            raise EvenflowError(
-                f"{name} returned {type(result).__name__} for {self.where(row)}; return the state (or None) "
-                "and a list of outputs, and, if the key is to expire, a time."
-            )
-        state, outputs = result[0], result[1]
-        if state is None:
-            self.removed[row] = True
-        else:
-            self.states.append(self.task.states.record(state, self.where, row))
-            self.kept.append(row)
-            if len(result) == 3:
-                self.until[row] = self._until(result[2], name, row)
-        writer = self.task.outputs.records
-        try:
-            for output in outputs:
-                self.outputs.append(writer.record(output, self.where, row))
-                self.output_rows.append(row)
-        except TypeError as error:
-            raise EvenflowError(
-                f"{name} gave {type(outputs).__name__} as outputs for {self.where(row)}; give a list of "
-                "dicts."
-            ) from error
-
-    def _until(self, until: Any, name: str, row: int) -> int | None:
-        clock = self.task.work.time
-        if until is None:
-            return None
-        if isinstance(until, timedelta) and clock.now is not None:
-            return clock.now + until // timedelta(microseconds=1)
-        if isinstance(until, datetime) and until.tzinfo is not None:
-            return (until - _EPOCH) // timedelta(microseconds=1)
-        raise EvenflowError(
-            f"{name} gave {until!r} as the time at which {self.where(row)} expires; give a datetime with a "
-            "time zone" + (", or a timedelta from self.now." if clock.clock == "processing" else ".")
-        )
-
-    def done(self) -> None:
-        """Make columns of all that was taken."""
-        state = self.task.work.state
-        columns = self.task.states.columns(self.states, lambda number: self.where(self.kept[number]))
-        if self.removed.any():
-            places = np.cumsum(~self.removed) - 1
-            columns = [column.take(pa.array(places, mask=self.removed)) for column in columns]
-        ours = {
-            HASH: pa.array(self.hashes, pa.int64()),
-            BATCH: pa.array(np.full(self.hashes.size, self.task.work.batch), pa.int64()),
-            UNTIL: pa.array(self.until, pa.int64()).cast(pa.timestamp("us", "UTC")),
-            REMOVED: pa.array(self.removed),
-        }
-        self.task.written.append(
-            pa.RecordBatch.from_arrays([*self.keys, *columns, *ours.values()], schema=state.schema)
-        )
-        self.task.outputs.add(self.outputs, lambda number: self.where(self.output_rows[number]))
-
-
-class Outputs:
-    """The outputs of a worker, staged in a file until they are emitted."""
-
-    def __init__(self, work: Work, worker: int) -> None:
-        self.records = Records(work.name, work.output, "output")
-        self.root = Path(work.root)
-        self.name = f"{OUTPUTS}/{work.batch}/{worker:05}-{uuid4().hex}.parquet"
-        self.waiting: list[pa.RecordBatch] = []
-        self.rows = 0
-        self.writer: pq.ParquetWriter | None = None
-
-    def add(self, records: list[Record], where: Any) -> None:
-        """Take some outputs."""
-        if records:
-            columns = self.records.columns(records, where)
-            self.waiting.append(pa.RecordBatch.from_arrays(columns, schema=self.records.schema))
-            self.rows += len(records)
-            if sum(batch.num_rows for batch in self.waiting) >= WRITTEN_ROWS:
-                self._flush()
-
-    def _flush(self) -> None:
-        if self.writer is None:
-            path = self.root / self.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.handle = path.open("wb")
-            self.writer = pq.ParquetWriter(self.handle, self.records.schema, compression="zstd")
-        self.writer.write_table(pa.Table.from_batches(self.waiting).combine_chunks())
-        self.waiting = []
-
-    def close(self) -> dict[str, Any] | None:
-        """Finish the file; return its name, size and rows, or None if there was nothing to write."""
-        if self.waiting:
-            self._flush()
-        if self.writer is None:
-            return None
-        self.writer.close()
-        self.handle.flush()
-        os.fsync(self.handle.fileno())
-        size = self.handle.tell()
-        self.handle.close()
-        return {"name": self.name, "bytes": size, "rows": self.rows}
-
-    def abandon(self) -> None:
-        """Leave what was written; it is swept."""
-        if self.writer is not None and not self.handle.closed:
-            self.handle.close()
 
 
 def _key_values(keys: Sequence[pa.Array]) -> list[Any]:

@@ -1,0 +1,79 @@
+"""A stateful query through Spark Connect, in a process of its own; prints what it found as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from evenflow.errors import EvenflowError
+from evenflow.spark import read_state, stateful
+from evenflow.testing import wait_for
+from spark.processors import OUTPUT, STREAM, Adding, Sessions
+from spark.stream_files import read_batches, write_batches
+
+
+def main(folder: Path) -> dict[str, Any]:
+    spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    assert "connect" in type(spark).__module__
+    keys = [f"k{number * number % 50}" for number in range(300)]
+    table = pa.table({"key": keys, "number": pa.array(range(300), pa.int64())})
+    write_batches(folder / "in", [table.slice(0, 100), table.slice(100, 100)])
+    out = str(folder / "out")
+
+    def start() -> Any:
+        stream = read_batches(spark, folder / "in", STREAM)
+        return stateful(stream, "key", Adding(), OUTPUT, folder / "state", 2).start(out)
+
+    found: dict[str, Any] = {}
+    query = start()
+    query.processAllAvailable()
+    query.rescale(3)
+    try:
+        start()
+        found["refused"] = ""
+    except EvenflowError as error:
+        found["refused"] = str(error)
+    write_batches(folder / "in", [table.slice(200)], first=2)
+    query.processAllAvailable()
+    found["workers"], found["rows"] = query.loads().workers, sum(query.loads().rows)
+    found["moved"] = query.migrations()[-1]["keys"]
+    query.stop()
+    state = {row["key"]: row["total"] for row in read_state(spark, folder / "state").collect()}
+    found["state"] = state == {key: sum(n for n in range(300) if keys[n] == key) for key in set(keys)}
+    rows = spark.read.parquet(out).collect()
+    found["outputs"] = {key: max(row["total"] for row in rows if row["key"] == key) for key in state} == state
+    query = wait_for(lambda: restarted(start), "the lock of the query that was stopped", 60)
+    query.processAllAvailable()
+    query.stop()
+
+    silent = stateful(
+        read_batches(spark, folder / "in", STREAM), "key", Sessions(0.1), OUTPUT, folder / "silent", 2,
+        heartbeat="1 second",
+    ).start(str(folder / "expired"))  # fmt: skip
+    wait_for(lambda: (folder / "silent").exists() and forgot(spark, folder), "the time-outs", 120)
+    silent.stop()
+    spark.stop()
+    return found
+
+
+def restarted(start: Any) -> Any:
+    try:
+        return start()
+    except EvenflowError:
+        return None
+
+
+def forgot(spark: Any, folder: Path) -> bool:
+    from evenflow.spark.state_table import history
+
+    last = next(history(folder / "silent"), None)
+    return last is not None and last[1].batch >= 3 and last[1].loads["state_keys"] == 0
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(main(Path(sys.argv[1]))) + "\n")
