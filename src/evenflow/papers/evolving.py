@@ -497,7 +497,8 @@ _SOON = (
 )
 _MISTAKEN = (
     "Three messages in an epoch of 1000 make a key hot at 128 workers (threshold 1/512), and each source "
-    "errs with other keys. The paper does not say how many sources it simulates; with epochs of 10,000 runs of 5 M need 2.0x."
+    "errs with other keys. The paper does not say how many sources it simulates; with epochs of 10,000 runs "
+    "of 5 M need 2.0x."
 )
 _GROWS = (
     "SG's memory grows with the messages per key, up to the paper's 50 M tuples; FISH's grows as well, by "
