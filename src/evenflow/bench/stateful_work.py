@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PER_ROW = 1e-4  # seconds: 10 ms per hundred rows
 SLOWED = (1, 5)
 SPEED = 0.3
-SLOW_ROW = 6e-4  # seconds
+SLOW_ROW = 1e-3  # seconds
 OUTPUT = "k long, n long"
 
 
@@ -248,7 +248,7 @@ def slow(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list
     """Return throughput and shares of rows when two of eight workers are slow."""
     rows, batches = (4000, 6) if quick else (30_000, 6)
     parts = zipf_parts(0.5, 2000, rows, batches, seed=3)
-    longer = zipf_parts(0.5, 2000, rows // 2, batches + 9, seed=3)  # one virtual worker per batch takes time
+    longer = zipf_parts(0.5, 2000, rows, batches + 7, seed=3)  # one virtual worker per batch takes time
     ways: dict[str, tuple[list[Int64Array], int, dict[str, Any]]] = {
         "key": (parts, 3, {}),
         "explicit": (parts, 3, {}),
@@ -471,7 +471,7 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS), "adopted"),
     ),
     "slow": (
-        "Two of eight workers at 30 percent, Zipf z = 0.5",
+        "Two of eight workers at 30 percent, Zipf z = 0.5, 1 ms of work per row",
         ("what", "rows_per_second", "of_key_grouping", "slow_share", "all_rows_per_second", "adopted"),
     ),
 }

@@ -4,8 +4,9 @@ A worker's **slowness** in a batch is its seconds per unit of work, over the med
 unit; a key that was touched costs c units more, since a worker with many cold keys is not slow. c is what
 makes the workers' slownesses agree best (least median deviation), so that a few slow workers do not bend it.
 
-What counts is each worker's median over the last three batches: one stalled batch is ignored, a lasting
-change is seen in its second batch. Workers within ``DEAD_BAND`` of the median are taken to be equal.
+A machine is never quiet: a worker that needed no more than ``JITTER`` seconds more or less than the median
+worker would have, or that is within ``DEAD_BAND`` of it, is as fast. Slower or faster is who was so in all of
+the last three batches, by the median of them: a stall is ignored, a lasting change is seen after three.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from evenflow.kernels import Float64Array
 
 BATCHES = 3
 DEAD_BAND = 0.2
+JITTER = 0.05
 _PER_KEY = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # rows that a touched key costs, at most a hundred
 _SHORT = 0.01  # seconds; less is too short to tell a speed
 _FEW = 0.01  # of the mean worker's rows; fewer are too few
@@ -43,6 +45,8 @@ def slowness(rows: Sequence[int], touched: Sequence[int], seconds: Sequence[floa
         deviation = float(np.median(np.abs(relative - 1)))
         if deviation < least * (1 - 1e-9):
             best, least = relative, deviation
+    expected = busy[told] / best
+    best = np.where(np.abs(busy[told] - expected) <= JITTER, 1.0, best)
     result[told] = np.clip(best, 1 / _RANGE, _RANGE)
     return result
 
@@ -65,16 +69,10 @@ class Speeds:
         self.history = self.history[:workers] + [[] for _ in range(workers - len(self.history))]
 
     def shares(self) -> Float64Array:
-        """Return each worker's capacity, 1 on average; equal where little is known.
-
-        With two batches known, the one nearer to the median worker counts.
-        """
+        """Return each worker's capacity, 1 on average."""
         slow = np.ones(len(self.history))
         for worker, known in enumerate(self.history):
-            if len(known) == BATCHES:
+            if len(known) == BATCHES and (min(known) > 1 + DEAD_BAND or max(known) < 1 - DEAD_BAND):
                 slow[worker] = np.median(known)
-            elif len(known) == BATCHES - 1:
-                slow[worker] = min(known, key=lambda value: abs(np.log(value)))
-        slow[np.abs(slow - 1) <= DEAD_BAND] = 1.0
         speed = 1 / slow
         return np.asarray(speed / speed.mean(), np.float64)

@@ -20,6 +20,7 @@ import numpy as np
 
 from evenflow.kernels import Float64Array
 from evenflow.owners.functions import Functions
+from evenflow.owners.speeds import JITTER
 from evenflow.plan import Plan
 from evenflow.planning import NOTHING, SMALLEST_RING, Counted, with_owners
 from evenflow.schemes.base import Router, Scheme, WorkerReport
@@ -43,6 +44,7 @@ class VirtualFunctions(Functions):
         scheme = self.scheme
         slot = busy.mean() / ((scheme.idle + scheme.busy) / 2)
         said = signals(busy, np.zeros(busy.size), np.ones(busy.size), slot, scheme.idle, scheme.busy)
+        said[np.abs(busy - busy.mean()) <= JITTER] = 0
         before = self.router.to_bytes()
         old = self.router.state.assignment.owner.copy()
         self.router.report(WorkerReport(signal=said))
