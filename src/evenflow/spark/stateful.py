@@ -21,10 +21,10 @@ from evenflow.spark.columns import Key, helper, key_hash, with_keys
 from evenflow.spark.control import local_path
 from evenflow.spark.heartbeat import with_heartbeat
 from evenflow.spark.keyed_processor import KeyedProcessor
-from evenflow.spark.micro_batches import Setting
 from evenflow.spark.ownership import AutoWorkers, Ownership
 from evenflow.spark.placement import check_settings, check_workers
 from evenflow.spark.schemas import Schema, as_arrow, parse
+from evenflow.spark.setting import Setting
 from evenflow.spark.slices import Layout, check_rows
 from evenflow.spark.state_layout import StateLayout, check_kept
 from evenflow.spark.stateful_query import StatefulWriter

@@ -11,10 +11,12 @@ from pyspark.sql import DataFrame
 
 from evenflow.errors import EvenflowError
 from evenflow.spark.control import Control
-from evenflow.spark.micro_batches import DECISIONS, RESCALE, MicroBatches, Setting, Sink
+from evenflow.spark.micro_batches import DECISIONS, MicroBatches, Sink
 from evenflow.spark.placement import check_workers
+from evenflow.spark.setting import Setting
 from evenflow.spark.state_lock import release_lock, take_lock, watch_lock
 from evenflow.spark.state_table import history
+from evenflow.spark.stateful_batch import RESCALE
 
 BATCH_COLUMN = "batch"
 
