@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from evenflow.bench.stateful_work import Count, drain, stream, write_part
+from evenflow.owners import AutoWorkers
 from evenflow.spark import stateful
 
 pytestmark = pytest.mark.spark
@@ -50,3 +51,27 @@ def test_a_slow_worker_gets_its_part(spark: Any, tmp_path: Path) -> None:
     moved = query.migrations()
     assert moved
     assert sum(some["keys"] for some in moved) > 0
+
+
+class Sleepy(Count):
+    """A row takes a while, wherever it is."""
+
+    def work(self, rows: int) -> None:
+        time.sleep(rows * 2 * ROW)
+
+
+def test_auto_takes_more_workers_when_they_are_busy(spark: Any, tmp_path: Path) -> None:
+    for number in range(4):
+        write_part(tmp_path / "parts", number, np.arange(500, dtype=np.int64))
+    auto = AutoWorkers(least=1, most=3, low=0.005, high=0.05, patience=1)
+    query = stateful(
+        stream(spark, tmp_path / "parts"), "k", Sleepy(), "k long, n long", tmp_path / "state", workers=auto
+    ).start(drain, availableNow=True)
+    query.awaitTermination()
+    loads, moved = query.loads(), query.migrations()
+    query.stop()
+    assert loads.workers == 3
+    assert min(loads.rows) > 100
+    assert loads.state_keys == 500
+    assert [(some["from"], some["to"]) for some in moved] == [(1, 3)]
+    assert moved[0]["part"] == pytest.approx(2 / 3, abs=0.1)
