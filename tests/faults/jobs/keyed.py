@@ -172,7 +172,9 @@ def main(folder: Path, kills: dict[int, str]) -> None:
             running[0].rescale(SIZES[batch // 3 % len(SIZES)])
 
     using = Remember(str(folder), kills)
-    writer = stateful(stream, "key", using, OUTPUT, folder / "state", 3, "explicit", event_time="ts")
+    writer = stateful(
+        stream, "key", using, OUTPUT, folder / "state", 3, "explicit", event_time="ts", order_by="number"
+    )
     running.append(writer.start(sink, availableNow=True))
     running[0].awaitTermination()
     state = sorted(([*row] for row in read_state(spark, folder / "state").collect()), key=str)
