@@ -3,13 +3,13 @@
 python examples/decision_tree.py
 """
 
-from pyspark.sql import SparkSession
+from evenflow.testing import local_session
 
 from evenflow.report.tables import Table, show
 from evenflow.spark.pipeline import run_app
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")
     rows = []
     for scheme in ("shuffle", "consistent", "fill"):
         seen = run_app(

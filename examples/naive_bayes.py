@@ -5,7 +5,7 @@ python examples/naive_bayes.py
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from evenflow.testing import local_session
 from pyspark.sql import functions as F
 
 from evenflow.apps.counting import Count
@@ -14,7 +14,7 @@ from evenflow.apps.naive_bayes import Model
 from evenflow.spark import aggregate
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")
     made = Documents(messages=10_000).make(np.arange(10_000))
     texts = spark.createDataFrame(pa.Table.from_struct_array(made))
     whole = F.array(F.lit(None).cast("string"))  # a word that is null counts the text itself

@@ -6,12 +6,12 @@ python examples/trending.py congress_hashtags.parquet "30 days"     a file with 
 
 import sys
 
-from pyspark.sql import SparkSession
+from evenflow.testing import local_session
 
 from evenflow.spark.pipeline import run_app
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")
     source, window = sys.argv[1:] or ("drift:messages=60000,keys=1e4,rate=100", "100 seconds")
     seen = run_app(spark, f"top-k:window={window}", source, workers=8, top=5, batch=20_000)
     for start, most in seen.view["windows"].items():

@@ -5,14 +5,14 @@ python examples/vwap.py
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from evenflow.testing import local_session
 
 from evenflow.apps.generated import Trades
 from evenflow.apps.vwap import Vwap, VwapApp
 from evenflow.spark import aggregate
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")
     made = Trades(messages=100_000).make(np.arange(100_000))  # your own: spark.read.csv("trades.csv", ...)
     trades = spark.createDataFrame(pa.Table.from_struct_array(made))
     prices = aggregate(trades, "ticker", Vwap(), VwapApp.schema, workers=8)

@@ -3,13 +3,13 @@
 python examples/windowed_join.py
 """
 
-from pyspark.sql import SparkSession
+from evenflow.testing import local_session
 
 from evenflow.report.tables import Table, show
 from evenflow.spark.pipeline import run_app
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")
     run_app(spark, "windowed-join", "trades:messages=1000", at_once=True)  # workers load what they need
     rows = []
     for scheme in ("key", "explicit:resources=LQL", "fill"):

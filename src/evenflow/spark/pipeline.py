@@ -7,6 +7,7 @@ in a variable: on Spark Connect a batch is written by another process than the o
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import threading
 import time
@@ -31,6 +32,7 @@ from evenflow.spark.refresh import OBSERVED
 
 CHECK_SECONDS = 0.25
 _TAG = "evenflow-run"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")  # how Python ends a traceback
 
 
 @dataclass(frozen=True)
@@ -304,7 +306,14 @@ def _take_busy(seen: Progress, setting: Setting) -> None:
 
 
 def reason(error: Any) -> str:
-    """Return the line of an exception that says something of its own."""
+    """Return the line of an exception that says something of its own.
+
+    >>> reason("An exception was thrown from the Python worker:\\n  File x\\nKeyError: 'a'")
+    "KeyError: 'a'"
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
-    found = [line for line in lines if line.startswith("evenflow.errors.EvenflowError:")]
-    return (found or lines or ["unknown"])[-1 if found else 0].removeprefix("evenflow.errors.EvenflowError: ")
+    ours = [line for line in lines if line.startswith("evenflow.errors.EvenflowError:")]
+    if ours:
+        return ours[-1].removeprefix("evenflow.errors.EvenflowError: ")
+    raised = [line for line in lines if _RAISED.match(line)]
+    return (raised[-1:] or lines[:1] or ["unknown"])[0]
