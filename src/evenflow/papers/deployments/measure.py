@@ -1,9 +1,9 @@
 """One setting, all its schemes in turn: rows with throughput, latency, memory, and what was predicted.
 
 Before the first setting of a cluster size everything is run once to warm up. A scheme that the simulator
-predicts to take longer than ``LONGEST`` times the ideal (key grouping, mostly) gets every so many-th message
-only, as the row's ``share`` says, so that its run lasts about as long as the others'. An empty run, the same
-pipeline with messages that cost nothing, tells what the engine takes by itself.
+predicts to take k times the ideal (key grouping, mostly) gets every k-th message only, as the row's ``share``
+says: all runs last about as long, and what the engine takes by itself weighs the same in each. An empty run,
+the same pipeline with messages that cost nothing, tells how much that is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
 
 ROUNDS = 3
-LONGEST = 1.5  # of the ideal seconds; beyond it a scheme gets a share of the messages
 GRACE_SHARE = 3  # a batch of the grace period has one of so many messages
 WARM = 0.3  # seconds every worker is busy when warming up: they are there at the same time
 _WARMED: set[int] = set()  # cluster sizes of this process
@@ -90,8 +89,8 @@ class _Trial:
         return informed
 
     def _thinning(self, whole: Messages) -> int:
-        longest = LONGEST * self.cluster.ideal_seconds(whole.messages)
-        return max(1, round(predicted_seconds(self.scheme, whole, self.cluster) / longest))
+        ideal = self.cluster.ideal_seconds(whole.messages)
+        return max(1, round(predicted_seconds(self.scheme, whole, self.cluster) / ideal))
 
     def run(self) -> None:
         """Run once more."""
