@@ -50,7 +50,14 @@ TARGETS = (
         Limit("at least", 1.0),
     ),
     Target(
-        "slow workers, measured, of key grouping",
+        "slow workers, measured, fill, of key grouping",
+        "slow",
+        {"what": "fill"},
+        "of_key_grouping",
+        Limit("at least", 2),
+    ),
+    Target(
+        "slow workers, measured, explicit, of key grouping",
         "slow",
         {"what": "explicit"},
         "of_key_grouping",

@@ -247,10 +247,11 @@ def skew(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list
 def slow(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
     """Return throughput and shares of rows when two of eight workers are slow."""
     rows, batches = (4000, 6) if quick else (30_000, 6)
-    parts = zipf_parts(0.5, 2000, rows, batches, seed=3)
-    longer = zipf_parts(0.5, 2000, rows, batches + 7, seed=3)  # one virtual worker per batch takes time
+    parts = zipf_parts(0.5, 5000, rows, batches, seed=3)
+    longer = zipf_parts(0.5, 5000, rows, batches + 7, seed=3)  # one virtual worker per batch takes time
     ways: dict[str, tuple[list[Int64Array], int, dict[str, Any]]] = {
         "key": (parts, 3, {}),
+        "fill": (parts, 3, {"split": False}),
         "explicit": (parts, 3, {}),
         "consistent": (longer, 10, {"allocation": "key"}),
     }
