@@ -4,9 +4,8 @@ python examples/aggregate_stream.py
 """
 
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-
 from evenflow.spark import Aggregator, aggregate
+from evenflow.testing import local_session
 
 class Readings(Aggregator):
     buffer = "n long, total double, longest long"
@@ -18,7 +17,7 @@ class Readings(Aggregator):
     def finish(self, state): return {"mean": state[1] / state[0], "longest": state[2]}
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")  # yours: SparkSession.builder.getOrCreate()
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5000).load()
     rows = stream.selectExpr("if(value % 3 = 0, 0, value % 1000) as sensor", "value % 7 / 7 as x", "value as t")
     result = aggregate(rows, "sensor", Readings(), "mean double, longest long", workers=4)

@@ -5,12 +5,11 @@ python examples/balance_batch.py
 
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from evenflow.spark import balance, loads
+from evenflow.testing import local_session
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")  # yours: SparkSession.builder.getOrCreate()
     words = spark.read.parquet(str(Path(__file__).parent / "data" / "sotu_words.parquet"))
     plain = words.repartition(32, "key")
     even = words.transform(balance("key", workers=32))

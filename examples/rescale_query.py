@@ -5,9 +5,8 @@ python examples/rescale_query.py
 
 import tempfile
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-
 from evenflow.spark import KeyedProcessor, read_state, stateful
+from evenflow.testing import local_session
 
 class Sums(KeyedProcessor):
     state = "n long, total long"
@@ -17,7 +16,7 @@ class Sums(KeyedProcessor):
         return state, [{"key": key, "total": state["total"]}]
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = local_session("local[*]")  # yours: SparkSession.builder.getOrCreate()
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2000).load()
     folder = tempfile.mkdtemp()
     rows = stream.selectExpr("cast(sqrt(value % 10000) as int) as key", "value")

@@ -29,6 +29,8 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",  # 200 are for clusters
+    "spark.ui.showConsoleProgress": "false",
 }
 
 
