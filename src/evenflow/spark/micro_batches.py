@@ -34,6 +34,13 @@ from evenflow.spark.stateful_batch import Batch, collect, idle, query_id
 Sink = Callable[[DataFrame, int], None]
 
 DECISIONS = "decisions"  # the folder with the log of decisions
+_INTERRUPTED = "java.lang.InterruptedException"
+# Spark looks for this in what Python raised, with a pattern that needs too much stack for a whole Java trace
+_STOPPED = f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch.\n: {_INTERRUPTED}"
+
+
+class StoppedError(Exception):
+    """The query was stopped in the middle of a batch; the batch is done again when it starts."""
 
 
 class MicroBatches:
@@ -59,7 +66,15 @@ class MicroBatches:
         return self._table
 
     def __call__(self, df: DataFrame, batch: int) -> None:
-        """Do one micro-batch."""
+        """Do one micro-batch; if the query is stopped meanwhile, say so in a way that Spark understands."""
+        try:
+            self._run(df, batch)
+        except Exception as error:
+            if _INTERRUPTED in str(error):
+                raise StoppedError(_STOPPED) from None
+            raise
+
+    def _run(self, df: DataFrame, batch: int) -> None:
         table = self.table()
         table.refresh()
         committed = table.committed

@@ -32,7 +32,7 @@ SUBJECTS = [
 
 def _points(setting: Setting) -> list[Row]:
     workers, sources, service = setting.pick((48, 12, 0.0004), (80, 48, 0.001))
-    messages = setting.pick(3000 * workers, 2_000_000)
+    messages = setting.pick(6000 * workers, 2_000_000)
     return [
         point(setting, zipf(z, 1e4, messages), None, workers, sources, service, SUBJECTS, {"z": z})
         for z in SKEWS

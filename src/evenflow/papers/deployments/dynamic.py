@@ -58,7 +58,8 @@ def _subjects(messages: int) -> list[Subject]:
 
 
 def _point(setting: Setting, stream: str, workers: int = 10, sources: int = 5, **labels: Any) -> Row:
-    messages = workers * setting.pick(2000, 20_000)
+    # the engine takes longer for more workers, so they get more to do
+    messages = workers * setting.pick(2000 if workers <= 10 else 8000, 20_000)
     spec = stream.format(messages=messages) if "{messages}" in stream else stream
     return point(setting, spec, messages, workers, sources, SERVICE, _subjects(messages), labels)
 
