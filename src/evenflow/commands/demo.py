@@ -24,7 +24,7 @@ SCHEMES = ("key", "fill")
 NAMES = {"key": "hashing", "fill": "evenflow"}
 WORDS = Path("examples/data/sotu_words.parquet")
 DRIFT = "drift:z=1.2,keys=1e5,share=0.3,steps=6,seed=3"
-BATCHES = 6
+BATCHES = 5
 BAR = 24
 
 
@@ -83,10 +83,11 @@ def demo(
     html.parent.mkdir(parents=True, exist_ok=True)
     check_page_path(html)
     with tempfile.TemporaryDirectory(prefix="evenflow-demo-") as folder:
-        streams = [Stream("a drifting stream", f"{DRIFT},messages={rows * BATCHES}")]
+        streams = [Stream("a drifting stream", _cut(_drifting(rows), Path(folder) / "drift"))]
         if words.is_file():
-            _cut(words, Path(folder), rows)
-            streams.insert(0, Stream("words of the State of the Union", folder))
+            streams.insert(
+                0, Stream("words of the State of the Union", _cut(_read(words, rows), Path(folder) / "words"))
+            )
         else:
             say(f"there is no {words}; going on with a generated stream alone.")
         with _watched(streams, workers) as watch, session(f"local[{workers}]", 2) as spark:
@@ -109,18 +110,35 @@ def demo(
     say(f"the same with figures: {html}")
 
 
-def _cut(words: Path, folder: Path, rows: int) -> None:
-    """Write the first rows of a file as one file per micro-batch."""
-    import os
-
+def _read(words: Path, rows: int) -> Iterator[Any]:
+    """Yield the keys of a file, as many as a micro-batch has at a time."""
     import pyarrow.parquet as pq
 
-    reader = pq.ParquetFile(words).iter_batches(rows, columns=["key"])
-    for number, batch in zip(range(BATCHES), reader, strict=False):
+    for batch in pq.ParquetFile(words).iter_batches(rows, columns=["key"]):
+        yield batch.column(0)
+
+
+def _drifting(rows: int) -> Iterator[Any]:
+    """Yield the keys of a generated stream whose hot keys change."""
+    from evenflow.streams import open_stream
+
+    for chunk in open_stream(f"{DRIFT},messages={rows * BATCHES}").chunks(rows):
+        yield chunk.ids
+
+
+def _cut(batches: Iterator[Any], folder: Path) -> str:
+    """Write the first keys of a stream as one file per micro-batch."""
+    import os
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    for number, keys in zip(range(BATCHES), batches, strict=False):
         path = folder / f"{number:04}.parquet"
-        with pq.ParquetWriter(path, batch.schema) as writer:
-            writer.write_batch(batch)
+        pq.write_table(pa.table({"key": keys}), path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # read in this order
+    return str(folder)
 
 
 def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, rows: int, watch: Any) -> None:
