@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from evenflow import __version__
 from evenflow.report import page as html
@@ -25,6 +26,7 @@ def draw_before_and_after(stream: Any) -> Figure:
         rows = np.array(ran.rows)
         axes.bar(np.arange(rows.size), rows / rows.mean(), color=colour_of(ran.scheme), width=0.85)
         axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(title=f"{title}: fullest {ran.max_over_mean:.2f} of the mean", xlabel="worker")
     left.set_ylabel("rows / mean")
     return figure
