@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from evenflow.apps.counting import SCHEMA, Count
 from evenflow.bench.measure import Row, Say, silent
 from evenflow.report.tables import Table
-from evenflow.spark.aggregator import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,6 @@ SPIN = 20e-6
 KEYS = 10**5
 WORKERS = 32
 SHARE = 0.1  # of the rows that key grouping works on
-SCHEMA = "n long"
 # Few bytes of much work: adaptive execution would put all groups of groupBy into one task. That is not what
 # is measured here, so it is kept from it.
 COALESCE = "spark.sql.adaptive.coalescePartitions.enabled"
@@ -58,49 +57,15 @@ def prepared(spark: SparkSession, partitions: int) -> SparkSession:
     return spark
 
 
-class Count(Aggregator):
-    """Count rows; what a row costs is up to those below."""
-
-    buffer = SCHEMA
-    merges: ClassVar[Any] = {"n": "sum"}
-
-    def zero(self) -> Any:
-        """Return no rows."""
-        return (0,)
-
-    def reduce(self, state: Any, rows: Any) -> Any:
-        """Work, and count the rows."""
-        self.work(len(rows))
-        return (state[0] + len(rows),)
-
-    def merge(self, a: Any, b: Any) -> Any:
-        """Return the rows of both."""
-        return (a[0] + b[0],)
-
-    def finish(self, state: Any) -> Any:
-        """Return the count."""
-        return state
-
-    def work(self, rows: int) -> None:
-        """Do nothing."""
-
-
-class Sleep(Count):
-    """Sleep once for all rows of a slice."""
-
-    def work(self, rows: int) -> None:
-        """Sleep."""
-        time.sleep(rows * SLEEP)
-
-
 class Spin(Count):
-    """Keep a core busy for all rows of a slice."""
+    """Keep a core busy for all rows of a slice, and count them."""
 
-    def work(self, rows: int) -> None:
+    def reduce(self, state: tuple[int], rows: Any) -> tuple[int]:
         """Spin until this thread has used its time."""
-        end = time.thread_time() + rows * SPIN
+        end = time.thread_time() + rows.num_rows * SPIN
         while time.thread_time() < end:
             pass
+        return super().reduce(state, rows)
 
 
 class InPython(Count):
@@ -120,14 +85,15 @@ def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say 
         keys = df.select("k").distinct().count()
         shuffled = df.repartition(WORKERS)
         salted = df.withColumn("salt", (F.rand(1) * WORKERS).cast("int")).repartition(WORKERS, "k", "salt")
+        sleeping = Count(work=SLEEP * 1e6)
         placed: list[Placed] = []
-        aggregate(df, "k", Sleep(), SCHEMA, workers=WORKERS, on_placed=placed.append)
+        aggregate(df, "k", sleeping, SCHEMA, workers=WORKERS, on_placed=placed.append)
         plan = placed[0].plan
         tasks = {
-            "aggregate": lambda: drain(aggregate(df, "k", Sleep(), SCHEMA, workers=WORKERS)),
-            "with a plan": lambda: drain(aggregate(df, "k", Sleep(), SCHEMA, workers=WORKERS, plan=plan)),
-            "shuffle grouping": lambda: drain(by_hand(shuffled, Sleep())),
-            "random salting": lambda: drain(by_hand(salted.drop("salt"), Sleep())),
+            "aggregate": lambda: drain(aggregate(df, "k", sleeping, SCHEMA, workers=WORKERS)),
+            "with a plan": lambda: drain(aggregate(df, "k", sleeping, SCHEMA, workers=WORKERS, plan=plan)),
+            "shuffle grouping": lambda: drain(by_hand(shuffled, sleeping)),
+            "random salting": lambda: drain(by_hand(salted.drop("salt"), sleeping)),
         }
         ours = placed[0].frame.select("k", placed[0].worker).distinct().count()
         pairs = {
@@ -241,7 +207,7 @@ def stream(spark: SparkSession, rows: int, batches: int, say: Say = silent) -> l
         [folder] = {str(Path(path).parent) for path in df.inputFiles()}
         source = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(folder)
         frames = {
-            "groupBy": source.groupBy("k").agg(F.count("*").alias("n")),
+            "groupBy": source.groupBy("k").agg(F.count("*").alias("rows")),
             "merged by Spark": aggregate(source, "k", Count(), SCHEMA, workers=4),
             "merged in Python": aggregate(source, "k", InPython(), SCHEMA, workers=4),
         }
@@ -277,7 +243,7 @@ def per_batch(frame: DataFrame) -> tuple[float, float]:
     return statistics.median(times), statistics.median(touched)
 
 
-def by_hand(moved: DataFrame, using: Aggregator) -> DataFrame:
+def by_hand(moved: DataFrame, using: Count) -> DataFrame:
     """Return the aggregate of rows that are on their workers already, with the work and the merge of ours."""
     import pyarrow as pa
     from pyspark.sql import functions as F
@@ -286,21 +252,21 @@ def by_hand(moved: DataFrame, using: Aggregator) -> DataFrame:
     from evenflow.spark.records import Records
     from evenflow.spark.slices import Layout
 
-    buffer = Records("Count", pa.schema([("n", pa.int64())]), "buffer")
-    reduce = Reduce(using, Layout((0,), ("k",), (0, 1), ("k", "v")), buffer, None, ("k", "n"))
-    states = moved.sortWithinPartitions("k").mapInArrow(reduce, "k string, n long")
-    return states.groupBy("k").agg(F.sum("n").alias("n"))
+    buffer = Records("Count", pa.schema([("rows", pa.int64())]), "buffer")
+    reduce = Reduce(using, Layout((0,), ("k",), (0, 1), ("k", "v")), buffer, None, ("k", "rows"))
+    states = moved.sortWithinPartitions("k").mapInArrow(reduce, f"k string, {SCHEMA}")
+    return states.groupBy("k").agg(F.sum("rows").alias("rows"))
 
 
 def key_grouping(df: DataFrame) -> DataFrame:
     """Return what everyone writes first."""
-    return df.groupBy("k").applyInPandas(sleep_for_group, "k string, n long")
+    return df.groupBy("k").applyInPandas(sleep_for_group, f"k string, {SCHEMA}")
 
 
 def sleep_for_group(group: Any) -> Any:
     """Sleep for every row of a group."""
     time.sleep(len(group) * SLEEP)
-    return group.head(1)[["k"]].assign(n=len(group))
+    return group.head(1)[["k"]].assign(rows=len(group))
 
 
 def first_row(group: Any) -> Any:

@@ -17,7 +17,7 @@ body{font:15px/1.5 system-ui,sans-serif;color:#1b2733;max-width:1080px;margin:2r
 h1{margin-bottom:.2rem}h2{margin-top:2.5rem;border-bottom:1px solid #d8dee4}
 figure{margin:1.5rem 0}figure img{max-width:100%;border:1px solid #e3e8ed}
 figcaption{color:#52606d;font-size:13px}
-table{border-collapse:collapse;width:100%;font-size:13px;margin:.5rem 0 1.5rem}
+table{border-collapse:collapse;width:100%;display:block;overflow-x:auto;font-size:13px;margin:.5rem 0 1.5rem}
 td,th{border-bottom:1px solid #e3e8ed;padding:.35rem .5rem;text-align:left;vertical-align:top}
 .holds{color:#12703c;font-weight:600}.direction{color:#8a6100;font-weight:600}
 .differs{color:#b3261e;font-weight:600}.untested{color:#6b7785}
