@@ -1,4 +1,4 @@
-"""State survives kills of the driver and of Python workers at every step, while workers come and go.
+"""State survives kills of the driver, of Python workers and of executors, while workers come and go.
 
 ``make test`` kills a few times, ``make faults`` (EVENFLOW_FAULTS=all) more than fifty times.
 """
@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 from evenflow.streams import Zipf
-from faults.jobs.keyed import DRIVER, WORKER, remember, table
+from evenflow.testing import LocalCluster
+from faults.jobs.keyed import DRIVER, EXECUTOR, WORKER, remember, table
 from spark.stream_files import write_batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -50,6 +51,17 @@ def test_state_and_outputs_are_those_of_an_undisturbed_run(tmp_path: Path, kills
     happened = {int(marker.name.split("-")[1]) for marker in tmp_path.glob("killed-*")}
     merges = {batch for batch, where in kills.items() if where in ("merging", "merged")}
     assert set(kills) - merges <= happened  # files are merged in some batches only
+
+
+@pytest.mark.timeout(3600)
+def test_executors_of_a_cluster_are_killed(tmp_path: Path) -> None:
+    """Spark runs their tasks again on another; the query never stops."""
+    kills = dict.fromkeys((1, 3, 4) if ALL else (1,), EXECUTOR)
+    batches = prepare(tmp_path, max(kills) + 2)
+    with LocalCluster() as cluster:
+        status = start(tmp_path, kills, cluster.master).wait(900)
+    check(tmp_path, status, batches)
+    assert {marker.name for marker in tmp_path.glob("killed-*")} == {f"killed-{batch}" for batch in kills}
 
 
 @pytest.mark.skipif(not ALL, reason="many restarts; EVENFLOW_FAULTS=all runs them")
@@ -92,9 +104,9 @@ def prepare(folder: Path, files: int) -> list[pa.Table]:
     return batches
 
 
-def start(folder: Path, kills: dict[int, str]) -> subprocess.Popen[bytes]:
+def start(folder: Path, kills: dict[int, str], master: str = "local[2,4]") -> subprocess.Popen[bytes]:
     """Start the program in a group of its own, to be killed together."""
-    command = [sys.executable, str(JOB), str(folder), json.dumps(kills)]
+    command = [sys.executable, str(JOB), str(folder), json.dumps(kills), master]
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from pyspark import cloudpickle
@@ -65,6 +65,39 @@ def test_rows_as_pandas_and_states_as_named_tuples(spark: Any) -> None:
     assert rows_of(found.collect()) == rows_of(df.groupBy("k").agg(F.avg("x").alias("mean")).collect())
 
 
+class Rows(Aggregator):
+    """Counts; the state is the result."""
+
+    buffer = "rows long"
+    merges: ClassVar[Any] = {"rows": "sum"}
+
+    def zero(self) -> Any:
+        return {"rows": 0}
+
+    def reduce(self, state: Any, rows: Any) -> Any:
+        return {"rows": state["rows"] + rows.num_rows}
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return {"rows": a["rows"] + b["rows"]}
+
+
+@pytest.mark.parametrize("merges", [Rows.merges, None])
+@pytest.mark.parametrize("schema", ["rows long", "rows long not null"])
+def test_without_finish_the_state_is_the_result(spark: Any, merges: Any, schema: str) -> None:
+    df = spark.createDataFrame(table("string", 300, 2.0, 6))
+    using = type("Rows", (Rows,), {"merges": merges})()
+    found = aggregate(df, "k", using, schema, workers=4, **SPLITS)
+    assert found.schema["rows"].nullable == ("not null" not in schema)
+    wanted = df.groupBy("k").count().withColumnRenamed("count", "rows")
+    assert rows_of(found.collect()) == rows_of(wanted.collect())
+
+
+def test_no_row_enters_python_to_be_finished_as_it_is(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    df = spark.createDataFrame(table("string", 300, 2.0, 6))
+    aggregate(df, "k", Rows(), "rows long", workers=4, **SPLITS).explain()
+    assert capsys.readouterr().out.count("MapInArrow") == 1
+
+
 def test_a_giant_group_is_reduced_piece_by_piece(spark: Any) -> None:
     class Largest(Aggregator):
         buffer = "n long, calls int, most int"
@@ -77,9 +110,6 @@ def test_a_giant_group_is_reduced_piece_by_piece(spark: Any) -> None:
 
         def merge(self, a: Any, b: Any) -> Any:
             return a[0] + b[0], a[1] + b[1], max(a[2], b[2])
-
-        def finish(self, state: Any) -> Any:
-            return state
 
     df = spark.range(25_000).selectExpr("'one' as k", "id")
     [row] = aggregate(df, "k", Largest(), "n long, calls int, most int", workers=1).collect()
@@ -157,6 +187,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
             )()
         },
         "Half has no merge; define it or say by merges",
+    ),
+    "no finish": (
+        {"using": Rows(), "schema": "rows int"},
+        "Rows has no finish, so its buffer (struct<rows:bigint>) is the result, and the schema is "
+        "struct<rows:int>; make them the same or define finish.",
     ),
     "merges lacks": (
         {"using": changed(merges={"n": "sum"})},

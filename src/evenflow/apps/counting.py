@@ -55,10 +55,6 @@ class Count(Aggregator):
         """Add both counts."""
         return (a[0] + b[0],)
 
-    def finish(self, state: tuple[int]) -> tuple[int]:
-        """Return the count."""
-        return state
-
 
 class Top:
     """The k keys with most rows among all that were ever told of, as long as counts only grow.

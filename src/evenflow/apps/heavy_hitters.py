@@ -97,10 +97,6 @@ class HeavyHitters(Aggregator):
         names = dict(zip([*a.hashes, *b.hashes], [*a.items, *b.items], strict=True))
         return _summary(sketch, names)
 
-    def finish(self, state: Summary) -> Summary:
-        """Return the summary."""
-        return state
-
 
 def _sketch(of: Summary) -> SpaceSaving:
     sketch = SpaceSaving(of.capacity)

@@ -122,7 +122,9 @@ class Work:
         return states.groupBy(*self.inner_keys).agg(*columns)
 
     def finished(self, states: DataFrame) -> DataFrame:
-        """Return results for merged states."""
+        """Return results for merged states; where these are the results, no row enters Python for it."""
+        if _keeps_state(self.using) and all(field.nullable for field in self.schema.fields):
+            return self.named(states)
         return self.named(states.mapInArrow(self.step(Finish, self.inner_layout, self.results), self.result))
 
     def marked(self, frame: DataFrame) -> DataFrame:
@@ -224,8 +226,8 @@ def _declared(using: Any, schema: Schema) -> tuple[T.StructType, T.StructType]:
         raise EvenflowError(f'{name} has no buffer; declare the state\'s columns, as in buffer = "n long".')
     buffer = parse(using.buffer, f"{name}.buffer")
     check_rows(using.rows, f"{name}.rows")
-    for method in ("zero", "reduce", "finish", *(["merge"] if using.merges is None else [])):
-        if getattr(type(using), method) is getattr(Aggregator, method):
+    for method in ("zero", "reduce", *(["merge"] if using.merges is None else [])):
+        if _inherits(using, method):
             raise EvenflowError(
                 f"{name} has no {method}; define it"
                 + (
@@ -240,7 +242,25 @@ def _declared(using: Any, schema: Schema) -> tuple[T.StructType, T.StructType]:
     shape.columns([shape.record(using.zero(), _before_any, 0)], _before_any)
     declared = parse(schema, "schema")
     as_arrow(declared, "schema")
+    if _keeps_state(using) and _columns(declared) != _columns(buffer):
+        raise EvenflowError(
+            f"{name} has no finish, so its buffer ({buffer.simpleString()}) is the result, and the schema is "
+            f"{declared.simpleString()}; make them the same or define finish."
+        )
     return buffer, declared
+
+
+def _inherits(using: Aggregator, method: str) -> bool:
+    return getattr(type(using), method) is getattr(Aggregator, method)
+
+
+def _keeps_state(using: Aggregator) -> bool:
+    """Return whether the state is the result."""
+    return _inherits(using, "finish")
+
+
+def _columns(schema: T.StructType) -> list[tuple[str, T.DataType]]:
+    return [(field.name, field.dataType) for field in schema.fields]
 
 
 def _before_any(row: int) -> str:

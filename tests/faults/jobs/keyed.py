@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ from evenflow.testing import local_session, once
 
 DRIVER = ("before", "written", "committed", "emitted", "merging", "merged")
 WORKER = ("processing", "saved")
+EXECUTOR = "executor"  # while it processes; on a cluster
 SIZES = (5, 2, 4, 3)  # numbers of workers that are asked for, in turn
 ROWS = "batch int, key string, number long, ts timestamp"
 OUTPUT = "key string, n long, total long, why string"
@@ -67,6 +69,10 @@ class Remember(KeyedProcessor):
         point = self.kills.get(batch)
         if point == "processing" and once(marker):
             os.kill(os.getpid(), signal.SIGKILL)
+        if point == EXECUTOR and once(marker):
+            daemon = os.getppid()
+            executor = subprocess.run(["ps", "-o", "ppid=", "-p", str(daemon)], capture_output=True, check=True)
+            os.kill(int(executor.stdout), signal.SIGKILL)
         if point == "saved" and not marker.exists():
             from evenflow.spark import working
 
@@ -131,7 +137,7 @@ def table(batch: int, keys: list[Any], first: int) -> pa.Table:
     )
 
 
-def main(folder: Path, kills: dict[int, str]) -> None:
+def main(folder: Path, kills: dict[int, str], master: str) -> None:
     """Run over all files there are."""
     group = os.getpgid(0)
 
@@ -157,7 +163,8 @@ def main(folder: Path, kills: dict[int, str]) -> None:
     MicroBatches.__call__ = calling  # type: ignore[method-assign]
     StateTable.commit = committing  # type: ignore[method-assign]
     vars(micro_batches)["runs_to_merge"] = partial(runs_to_merge, most=RUNS)
-    spark = local_session("local[2,4]", **{"spark.sql.shuffle.partitions": 2})
+    settings = {"spark.sql.shuffle.partitions": 2, "spark.executor.memory": "512m"}
+    spark = local_session(master, **settings)
     stream = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     running: list[Any] = []
 
@@ -183,4 +190,5 @@ def main(folder: Path, kills: dict[int, str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), {int(batch): where for batch, where in json.loads(sys.argv[2]).items()})
+    points = {int(batch): where for batch, where in json.loads(sys.argv[2]).items()}
+    main(Path(sys.argv[1]), points, sys.argv[3])

@@ -59,7 +59,8 @@ def _subjects(messages: int) -> list[Subject]:
 
 def _point(setting: Setting, stream: str, workers: int = 10, sources: int = 5, **labels: Any) -> Row:
     # the engine takes longer for more workers, so they get more to do
-    messages = workers * setting.pick(2000 if workers <= 10 else 8000, 20_000)
+    each = 2000 if workers <= 10 else 8000 if workers <= 50 else 12_000
+    messages = workers * setting.pick(each, 20_000)
     spec = stream.format(messages=messages) if "{messages}" in stream else stream
     return point(setting, spec, messages, workers, sources, SERVICE, _subjects(messages), labels)
 
