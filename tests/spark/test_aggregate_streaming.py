@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -21,6 +19,7 @@ from evenflow import EvenflowError
 from evenflow.spark import Aggregator, aggregate
 from evenflow.spark.merging import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
+from spark.on_connect import run_on_connect
 from spark.stream_files import ROWS, read_batches, run_to_end, write_batches
 from spark.tables import rows_of
 
@@ -215,13 +214,4 @@ def test_another_state_store_is_refused(rocks: Any, folder: Path) -> None:
 
 
 def test_the_same_on_connect(folder: Path, tmp_path: Path) -> None:
-    here = Path(__file__).parent
-    done = subprocess.run(
-        [sys.executable, str(here / "work_on_connect.py"), str(folder), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(here.parent)},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert "all equal" in done.stdout, done.stderr[-3000:]
+    assert run_on_connect("connect_aggregate", folder, tmp_path) == "all equal"

@@ -57,7 +57,7 @@ def reproduce(
     from evenflow.errors import EvenflowError
     from evenflow.papers import find
     from evenflow.papers.data import data_sets
-    from evenflow.papers.experiment import SCALES, Setting
+    from evenflow.papers.experiment import HOLDS, SCALES, Setting
 
     if scale not in SCALES:
         raise EvenflowError(f"--scale is {scale!r}; choose {' or '.join(SCALES)}.")
@@ -76,28 +76,37 @@ def reproduce(
     for spec in own or []:
         load_scheme(spec)
     setting = Setting(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
-    if on == "spark":
-        from evenflow.commands.deploy import deploy
-
-        deploy(chosen, setting, master, out, page, as_json)
-        return
+    from evenflow.papers.deployments.rules import gates
     from evenflow.papers.page import summary, write_html, write_markdown
-    from evenflow.papers.reproduce import reproduce as run
 
     try:
-        with progress("reproduce") as follow:
-            outcome = run(chosen, setting, out, jobs or os.cpu_count() or 1, follow, own or [])
+        with progress("reproduce" if on == "simulator" else "deploy") as follow:
+            if on == "spark":
+                from evenflow.papers.deployments.run import run as deploy
+
+                outcome = deploy(chosen, setting, master, out, follow)
+            else:
+                from evenflow.papers.reproduce import reproduce as run
+
+                outcome = run(chosen, setting, out, jobs or os.cpu_count() or 1, follow, own or [])
     except KeyboardInterrupt:
         say(f"finished points are kept in {out / 'points'}; the same command goes on from there.")
         raise
     html = write_html(outcome, chosen, out, scale)
-    if page is not None:
+    if page is not None and on == "spark":
+        from evenflow.papers.deployments.page import write_page
+
+        write_page(outcome, chosen, page, scale)
+    elif page is not None:
         write_markdown(outcome, chosen, page, scale)
     if as_json:
         print_json(outcome.claims)
     else:
         _show_claims(outcome.claims)
     say(f"{summary(outcome.claims)}; figures in {html}")
+    for one in gates(outcome.claims):
+        if one["verdict"] != HOLDS:
+            say(f"{one['paper']}/{one['figure']}: {one['claim']}: {one['measured']}, not {one['expected']}")
     for name, why in outcome.failures.items():
         say(f"{name} failed: {why.splitlines()[-1]}")
     if outcome.failures:

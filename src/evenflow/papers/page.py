@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import importlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from evenflow.papers.experiment import VERDICTS, Experiment, Row, Rows
+from evenflow.papers.experiment import VERDICTS, Experiment, Row
 from evenflow.papers.reproduce import Outcome
+from evenflow.report import page as html
+from evenflow.report.tables import Table
 
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;color:#1b2733;max-width:1080px;margin:2rem auto;padding:0 1rem}
-h1{margin-bottom:.2rem}h2{margin-top:2.5rem;border-bottom:1px solid #d8dee4}
-figure{margin:1.5rem 0}figure img{max-width:100%;border:1px solid #e3e8ed}
-figcaption{color:#52606d;font-size:13px}
-table{border-collapse:collapse;width:100%;display:block;overflow-x:auto;font-size:13px;margin:.5rem 0 1.5rem}
-td,th{border-bottom:1px solid #e3e8ed;padding:.35rem .5rem;text-align:left;vertical-align:top}
-.holds{color:#12703c;font-weight:600}.direction{color:#8a6100;font-weight:600}
-.differs{color:#b3261e;font-weight:600}.untested{color:#6b7785}
-nav a{margin-right:1rem}
-"""
-_CLASSES = dict(zip(VERDICTS, ("holds", "direction", "differs", "untested"), strict=True))
+_CLASSES = dict(zip(VERDICTS, ("good", "fair", "poor", "muted"), strict=True))
+_CLAIMS = ("section", "claim", "expected", "peer", "measured", "verdict")
+_HEADINGS = ("section", "claim", "paper", "published code", "measured", "verdict")
 
 
 def summary(claims: Sequence[Row]) -> str:
@@ -35,86 +27,53 @@ def summary(claims: Sequence[Row]) -> str:
 def write_html(outcome: Outcome, experiments: Sequence[Experiment], out: Path, scale: str) -> Path:
     """Write ``index.html``: every figure with its caption and claims; pictures are inside the file."""
     papers = list(dict.fromkeys(one.paper for one in experiments))
-    body = [
-        "<h1>Five papers, reproduced</h1>",
-        f"<p>Scale <b>{_text(scale)}</b>: {_text(summary(outcome.claims))}.</p>",
-        "<nav>" + "".join(f'<a href="#{_text(paper)}">{_text(paper)}</a>' for paper in papers) + "</nav>",
-        f"<details><summary>All verdicts</summary>{_overview(outcome.claims)}</details>",
+    sections = [
+        html.section("Papers", html.links([(paper, f"#{paper}") for paper in papers])),
+        html.section("All verdicts", html.folded("Show them", _overview(outcome.claims))),
     ]
     for paper in papers:
-        body.append(f'<h2 id="{_text(paper)}">{_text(paper)}</h2><p>{_text(reference(paper))}.</p>')
-        for one in experiments:
-            if one.paper == paper:
-                body.append(_section(one, outcome, out))
+        own = [_figure(one, outcome, out) for one in experiments if one.paper == paper]
+        sections.append(html.section(paper, html.paragraph(f"{reference(paper)}."), *own, anchor=paper))
     if outcome.failures:
-        body.append("<h2>Failed</h2>")
-        body += [f"<h3>{_text(name)}</h3><pre>{_text(why)}</pre>" for name, why in outcome.failures.items()]
-    head = f'<meta charset="utf-8"><title>evenflow: reproduction</title><style>{_STYLE}</style>'
-    page = out / "index.html"
-    page.write_text(
-        f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>\n", "utf-8"
-    )
-    return page
+        told = [html.heading(name) + html.code(why) for name, why in outcome.failures.items()]
+        sections.append(html.section("Failed", *told))
+    path = out / "index.html"
+    lead = f"Scale {scale}: {summary(outcome.claims)}."
+    html.write_page(html.page("Five papers, reproduced", lead, sections, "evenflow reproduce"), path)
+    return path
 
 
-def _section(one: Experiment, outcome: Outcome, out: Path) -> str:
-    caption = _text(outcome.captions.get(one.name, one.caption))
-    parts = [f'<h3 id="{_text(one.name)}">{_text(one.figure)}: {_text(one.title)}</h3>']
+def _figure(one: Experiment, outcome: Outcome, out: Path) -> str:
+    caption = outcome.captions.get(one.name, one.caption)
+    parts = [html.heading(f"{one.figure}: {one.title}", anchor=one.name)]
     picture = out / f"{one.paper}-{one.figure}.png"
-    if picture.exists() and one.name in outcome.rows:
-        data = base64.b64encode(picture.read_bytes()).decode()
-        parts.append(f'<figure><img alt="{_text(one.title)}" src="data:image/png;base64,{data}">')
-        parts.append(f"<figcaption>{caption}</figcaption></figure>")
+    rows = outcome.rows.get(one.name, [])
+    if picture.exists() and rows:
+        parts.append(html.figure(html.png(picture, one.title), caption))
     else:
-        parts.append(f"<p>{caption}</p>{_points(outcome.rows.get(one.name, []))}")
-    if one.name in outcome.rows:
-        parts.append(f'<p><a href="{one.paper}-{one.figure}.csv">The measured points</a></p>')
-    claims = [
-        claim for claim in outcome.claims if (claim["paper"], claim["figure"]) == (one.paper, one.figure)
-    ]
+        parts.append(html.paragraph(caption))
+        if rows:
+            parts.append(html.table(Table("", list(rows[0]), [[*_cells(row, rows[0])] for row in rows])))
+    if rows:
+        parts.append(html.links([("The measured points", f"{one.paper}-{one.figure}.csv")]))
+    claims = outcome.claims_of(one)
     if claims:
-        header = "".join(
-            f"<th>{name}</th>"
-            for name in ("section", "claim", "paper", "published code", "measured", "verdict")
-        )
-        parts.append(f"<table><tr>{header}</tr>{''.join(map(_line, claims))}</table>")
+        told = [[claim[name] for name in (*_CLAIMS, "note")] for claim in claims]
+        kinds = [_CLASSES[claim["verdict"]] for claim in claims]
+        parts.append(html.table(Table("", (*_HEADINGS, "why"), told), kinds))
     return "".join(parts)
 
 
-def _points(rows: Rows) -> str:
-    """Show the rows of a table of the paper."""
-    if not rows:
-        return ""
-    names = list(rows[0])
-    head = "".join(f"<th>{_text(name)}</th>" for name in names)
-    lines = ["".join(f"<td>{_text(_short(row.get(name, '')))}</td>" for name in names) for row in rows]
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
-def _short(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value
+def _cells(row: Row, names: Row) -> list[Any]:
+    return [row.get(name, "") for name in names]
 
 
 def _overview(claims: Sequence[Row]) -> str:
     """Return the table of all verdicts, with links to the figures."""
-    lines = [
-        f'<tr><td><a href="#{_text(name)}">{_text(name)}</a></td><td>{_text(claim["claim"])}</td>'
-        f'<td class="{_CLASSES[claim["verdict"]]}">{_text(claim["verdict"])}</td></tr>'
-        for claim in claims
-        for name in [f"{claim['paper']}/{claim['figure']}"]
-    ]
-    return f"<table><tr><th>figure</th><th>claim</th><th>verdict</th></tr>{''.join(lines)}</table>"
-
-
-def _line(claim: Row) -> str:
-    verdict = f'<span class="{_CLASSES[claim["verdict"]]}">{_text(claim["verdict"])}</span>'
-    note = f"<br><small>{_text(claim['note'])}</small>" if claim["note"] else ""
-    cells = [_text(claim[name]) for name in ("section", "claim", "expected", "peer", "measured")]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + f"<td>{verdict}{note}</td></tr>"
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value), quote=True)
+    names = [f"{claim['paper']}/{claim['figure']}" for claim in claims]
+    rows = [(name, claim["claim"], claim["verdict"]) for name, claim in zip(names, claims, strict=True)]
+    kinds = [_CLASSES[claim["verdict"]] for claim in claims]
+    return html.table(Table("", ("figure", "claim", "verdict"), rows), kinds, [f"#{name}" for name in names])
 
 
 def reference(paper: str) -> str:
@@ -144,12 +103,8 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
         "",
         *_stand_ins(outcome),
         "",
-        "| paper | " + " | ".join(VERDICTS) + " |",
-        "|---|" + "---|" * len(VERDICTS),
+        *markdown_table(("paper", *VERDICTS), [_counted(paper, outcome.claims) for paper in papers]),
     ]
-    for paper in papers:
-        counts = Counter(claim["verdict"] for claim in outcome.claims if claim["paper"] == paper)
-        lines.append(f"| [{paper}](#{paper}) | " + " | ".join(str(counts[one]) for one in VERDICTS) + " |")
     for paper in papers:
         lines += ["", f"## {paper}", "", f"{reference(paper)}."]
         for one in experiments:
@@ -170,17 +125,31 @@ def _markdown_section(one: Experiment, outcome: Outcome) -> list[str]:
     lines = ["", f"### {one.name}: {one.title}", "", outcome.captions.get(one.name, one.caption), ""]
     if one.name in outcome.failures:
         return [*lines, "Failed in this run."]
-    lines += [
-        "| section | claim | paper | published code | measured | verdict |",
-        "|---|---|---|---|---|---|",
+    rows = [
+        (*(claim[name] for name in _CLAIMS[:-1]), with_note(f"**{claim['verdict']}**", claim))
+        for claim in outcome.claims_of(one)
     ]
-    for claim in outcome.claims:
-        if (claim["paper"], claim["figure"]) == (one.paper, one.figure):
-            names = ("section", "claim", "expected", "peer", "measured")
-            verdict = f"**{claim['verdict']}**" + (f": {claim['note']}" if claim["note"] else "")
-            lines.append("| " + " | ".join(map(_cell, [*(claim[name] for name in names), verdict])) + " |")
-    return lines
+    return [*lines, *markdown_table(_HEADINGS, rows)]
 
 
-def _cell(text: object) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")
+def with_note(verdict: str, claim: Row) -> str:
+    """Return a verdict and, where there is one, the reason."""
+    return verdict + (f": {claim['note']}" if claim["note"] else "")
+
+
+def _counted(paper: str, claims: Sequence[Row]) -> list[object]:
+    counts = Counter(claim["verdict"] for claim in claims if claim["paper"] == paper)
+    return [f"[{paper}](#{paper})", *(counts[one] for one in VERDICTS)]
+
+
+def markdown_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Return the lines of a table.
+
+    >>> markdown_table(("a", "b"), [(1, "x|y")])
+    ['| a | b |', '|---|---|', '| 1 | x\\\\|y |']
+    """
+
+    def line(cells: Sequence[object]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return [line(names), "|" + "---|" * len(names), *map(line, rows)]

@@ -43,6 +43,12 @@ class Outcome:
     data: dict[str, list[str]] = field(default_factory=dict)  # by figure: what stands for the paper's streams
     failures: dict[str, str] = field(default_factory=dict)
 
+    def claims_of(self, one: Experiment) -> list[Row]:
+        """Return the claims of a figure."""
+        return [
+            claim for claim in self.claims if (claim["paper"], claim["figure"]) == (one.paper, one.figure)
+        ]
+
 
 @dataclass(frozen=True)
 class _Task:

@@ -6,6 +6,7 @@ A page is made of pieces of HTML. Text becomes HTML only through ``escape`` here
 
 from __future__ import annotations
 
+import base64
 import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -45,8 +46,14 @@ td:first-child { min-width: 6.5rem; }
 th.number, td.number { text-align: right; white-space: nowrap; }
 tr.chosen td { background: #eaf1fb; font-weight: 600; }
 tr.muted td { color: #83888f; }
+tr.good td.verdict { color: #12703c; }
+tr.fair td.verdict { color: #8a6100; }
+tr.poor td.verdict { color: #b3261e; }
+td.verdict { font-weight: 600; white-space: nowrap; }
+h3 { font-size: 1.02rem; margin: 2rem 0 .5rem; }
+nav a { margin-right: 1rem; }
 figure { margin: 0; }
-figure svg { display: block; width: 100%; height: auto; }
+figure svg, figure img { display: block; width: 100%; height: auto; }
 figcaption { color: #565b64; font-size: .92rem; margin-top: .4rem; }
 footer { color: #83888f; font-size: .85rem; }
 @media print { body { background: #fff; } section { break-inside: avoid; } }
@@ -76,16 +83,34 @@ def page(title: str, lead: str, sections: Iterable[str], footer: str) -> str:
     )
 
 
-def section(heading: str, *pieces: str, kind: str = "") -> str:
-    """Return a box with a heading; ``pieces`` are HTML."""
-    attribute = f' class="{escape(kind)}"' if kind else ""
-    return f"<section{attribute}>\n<h2>{escape(heading)}</h2>\n" + "\n".join(pieces) + "\n</section>"
+def section(heading: str, *pieces: str, kind: str = "", anchor: str = "") -> str:
+    """Return a box with a heading; ``pieces`` are HTML, links lead to ``anchor``."""
+    attributes = _attribute("class", kind) + _attribute("id", anchor)
+    return f"<section{attributes}>\n<h2>{escape(heading)}</h2>\n" + "\n".join(pieces) + "\n</section>"
+
+
+def heading(text: str, anchor: str = "") -> str:
+    """Return a heading inside a box."""
+    return f"<h3{_attribute('id', anchor)}>{escape(text)}</h3>"
+
+
+def links(targets: Iterable[tuple[str, str]]) -> str:
+    """Return links as (text, address)."""
+    return "<nav>" + "".join(f'<a href="{escape(to)}">{escape(text)}</a>' for text, to in targets) + "</nav>"
+
+
+def folded(summary: str, content: str) -> str:
+    """Return HTML that shows when one asks for it."""
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def _attribute(name: str, value: str) -> str:
+    return f' {name}="{escape(value)}"' if value else ""
 
 
 def paragraph(text: str, kind: str = "") -> str:
     """Return a paragraph of text."""
-    attribute = f' class="{escape(kind)}"' if kind else ""
-    return f"<p{attribute}>{escape(text)}</p>"
+    return f"<p{_attribute('class', kind)}>{escape(text)}</p>"
 
 
 def code(text: str) -> str:
@@ -99,25 +124,34 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<dl class="facts">{boxes}</dl>'
 
 
-def figure(svg: str, caption: str) -> str:
-    """Return a drawn figure with its caption; ``svg`` comes from ``as_svg``."""
-    return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+def figure(picture: str, caption: str) -> str:
+    """Return a picture with its caption; ``picture`` comes from ``as_svg`` or ``png``."""
+    return f"<figure>\n{picture}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 
 
-def table(content: Table, kinds: Sequence[str] | None = None) -> str:
-    """Return a table; ``kinds`` are the classes of its rows."""
+def png(path: Path, title: str) -> str:
+    """Return a picture from a file, which is then inside the page."""
+    data = base64.b64encode(path.read_bytes()).decode()
+    return f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'
+
+
+def table(content: Table, kinds: Sequence[str] | None = None, targets: Sequence[str] | None = None) -> str:
+    """Return a table; ``kinds`` are the classes of its rows, ``targets`` what their first cells link to."""
     right = content.right_aligned()
-    sides = [' class="number"' if is_right else "" for is_right in right]
+    sides = [
+        _attribute("class", "number" if is_right else "verdict" if name == "verdict" else "")
+        for is_right, name in zip(right, content.columns, strict=True)
+    ]
     head = "".join(
         f"<th{side}>{escape(name)}</th>" for side, name in zip(sides, content.columns, strict=True)
     )
     rows = []
     for number, row in enumerate(content.rows):
-        cells = "".join(
-            f"<td{side}>{escape(format_cell(cell))}</td>" for side, cell in zip(sides, row, strict=True)
-        )
-        kind = f' class="{escape(kinds[number])}"' if kinds and kinds[number] else ""
-        rows.append(f"<tr{kind}>{cells}</tr>")
+        texts = [escape(format_cell(cell)) for cell in row]
+        if targets:
+            texts[0] = f'<a href="{escape(targets[number])}">{texts[0]}</a>'
+        cells = "".join(f"<td{side}>{text}</td>" for side, text in zip(sides, texts, strict=True))
+        rows.append(f"<tr{_attribute('class', kinds[number] if kinds else '')}>{cells}</tr>")
     note = paragraph(content.note, "note") if content.note else ""
     body = "\n".join(rows)
     inside = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"

@@ -105,7 +105,7 @@ class Work:
         layout = Layout(
             layout.keys, layout.key_names, layout.rows, layout.row_names, hashed=len(frame.columns)
         )
-        rows = frame.select("*", key_hash(self.placed.keys).alias(hashed))
+        rows = frame.selectExpr("*", f"{key_hash(self.placed.keys)} as {quoted(hashed)}")
         if self.using.merges is not None:
             states = numbered(rows).mapInArrow(self.reduce(layout, None), self.states)
             return self.finished(self.merged_by_spark(self.marked(states)))

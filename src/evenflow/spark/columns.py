@@ -70,9 +70,12 @@ def helper(taken: DataFrame | Iterable[str], name: str) -> str:
     return chosen
 
 
-def key_hash(columns: Iterable[KeyColumn]) -> Column:
-    """Return the key's 64 bits as a LONG column, never null."""
-    return F.xxhash64(*(F.col(quoted(column.inside)) for column in columns))
+def key_hash(columns: Iterable[KeyColumn]) -> str:
+    """Return the key's 64 bits as SQL: a LONG, never null.
+
+    A text and not a Column, each part of which would be a message to the JVM.
+    """
+    return f"xxhash64({', '.join(quoted(column.inside) for column in columns)})"
 
 
 def content_hash(df: DataFrame, seed: int) -> Column:

@@ -163,7 +163,9 @@ def _of_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
     keyed, keys = with_keys(df, key)
     shown = F.to_json(F.struct(*(F.col(quoted(column.inside)).alias(column.name) for column in keys)))
     pairs = (
-        keyed.select(F.spark_partition_id().alias("worker"), key_hash(keys).alias("hash"), shown.alias("key"))
+        keyed.select(
+            F.spark_partition_id().alias("worker"), F.expr(key_hash(keys)).alias("hash"), shown.alias("key")
+        )
         .groupBy("worker", "hash")
         .agg(F.count(F.lit(1)).alias("rows"), F.first("key").alias("key"))
         .persist()

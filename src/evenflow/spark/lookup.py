@@ -114,14 +114,14 @@ def route(plan: Plan, hashes: UInt64Array, draws: Float64Array) -> Int32Array:
     return workers
 
 
-def with_worker(df: DataFrame, plan: Plan, hashed: Column, draw: Column | None, worker: str) -> DataFrame:
+def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, worker: str) -> DataFrame:
     """Return ``df`` with every row's worker, an INT that is never null, from a hash and a draw in [0, 1).
 
     Every step is a column first: Spark would draw again, and look up again, wherever an expression stands a
     second time.
     """
     if not plan.keys.size:
-        return df.select("*", bucket_home(plan, hashed).alias(worker))
+        return df.select("*", F.expr(bucket_home(plan, hashed)).alias(worker))
     names = [
         helper([*df.columns, worker], step) for step in ("hash", "draw", "slot", "found", "wide", "cell")
     ]
@@ -133,13 +133,15 @@ def with_worker(df: DataFrame, plan: Plan, hashed: Column, draw: Column | None, 
     where = np.append((cells.starts[:-1] << _MOST_CELLS) + np.diff(cells.starts), -1)[slots.key]
     home = _home(cells, f"int(shiftright({found}, {_MOST_CELLS})) + {cell}", f"{wide} - {cell}")
     shift = _at(slots.shift, "int", f"int({hash_} & {mask}L)")
-    df = df.select("*", hashed.alias(names[0]), (F.lit(0.0) if draw is None else draw).alias(names[1]))
+    df = df.select(
+        "*", F.expr(hashed).alias(names[0]), (F.lit(0.0) if draw is None else draw).alias(names[1])
+    )
     for step, name in (
         (f"int((shiftrightunsigned({hash_}, {_UPPER}) + {shift}) & {mask}L)", slot),
         (f"if({_at(held, 'bigint', slot)} = {hash_}, {_at(where, 'bigint', slot)}, -1L)", found),
         (f"{draw_} * ({found} & {(1 << _MOST_CELLS) - 1}L)", wide),
         (f"int({wide})", cell),
-        (f"if({found} >= 0, {home}, {_bucket_home(plan, hash_)})", quoted(worker)),
+        (f"if({found} >= 0, {home}, {bucket_home(plan, hash_)})", quoted(worker)),
     ):
         df = df.selectExpr("*", f"{step} as {name}")  # one text, since each part of a Column is a message
     return df.drop(*names)
@@ -152,18 +154,10 @@ def _home(cells: Cells, cell: str, rest: str) -> str:
     return f"if({rest} < {_at(cells.cut, 'double', cell)}, {below}, {_at(cells.above, 'int', cell)})"
 
 
-def bucket_home(plan: Plan, hashed: Column) -> Column:
-    """Return the home of the bucket that a hash falls into."""
-    size, workers = plan.buckets.size, plan.workers
-    if _in_order(plan):
-        return scaled(hashed, workers)
-    table = F.split(F.lit(_joined(plan.buckets)), ",").cast("array<int>")
-    return F.get(table, scaled(hashed, size))
-
-
-def _bucket_home(plan: Plan, hashed: str) -> str:
+def bucket_home(plan: Plan, hashed: str) -> str:
+    """Return the home of the bucket that a hash falls into, as SQL."""
     size = plan.workers if _in_order(plan) else plan.buckets.size
-    bucket = f"int(shiftright(shiftrightunsigned({hashed}, 32) * {size}L, 32))"
+    bucket = bucket_text(hashed, size)
     return bucket if _in_order(plan) else _at(plan.buckets, "int", bucket)
 
 
@@ -172,9 +166,9 @@ def _in_order(plan: Plan) -> bool:
     return size % workers == 0 and bool((plan.buckets == np.arange(size) // (size // workers)).all())
 
 
-def scaled(hashed: Column, size: int) -> Column:
-    """Return the bucket of a hash, of ``size`` buckets."""
-    return F.shiftright(F.shiftrightunsigned(hashed, 32) * F.lit(size), 32).cast("int")
+def bucket_text(hashed: str, size: int) -> str:
+    """Return the bucket of a hash, of ``size`` buckets, as SQL."""
+    return f"int(shiftright(shiftrightunsigned({hashed}, 32) * {size}L, 32))"
 
 
 def _at(values: Int32Array | Int64Array | Float64Array, kind: str, place: str) -> str:

@@ -82,7 +82,7 @@ def place_online(
         scheme, workers, seed, sources, start, control if shared else None, operator, mixed=not as_is
     )
     worker = helper(keyed, "worker")
-    frame = keyed.select("*", online_worker(key_hash(keys), online).alias(worker))
+    frame = keyed.select("*", online_worker(F.expr(key_hash(keys)), online).alias(worker))
     for reason in reasons:
         log.info(reason)
     return Placed(frame, worker, workers, keys, df.columns, "online", scheme, None, reasons, control)

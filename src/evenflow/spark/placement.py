@@ -155,7 +155,7 @@ def _place_planned(
         log.info(reason)
     direct = None
     if not (df.isStreaming or plan.keys.size or any(column.is_helper for column in keys)):
-        direct = (df, bucket_home(plan, hashed))
+        direct = (df, F.expr(bucket_home(plan, hashed)))
     return Placed(frame, worker, workers, keys, df.columns, "planned", scheme, plan, reasons, control, direct)
 
 
@@ -168,7 +168,7 @@ def _check_plan(plan: Plan, workers: int, split: bool) -> None:
 
 def _look(
     df: DataFrame,
-    hashed: Column,
+    hashed: str,
     workers: int,
     scheme: Scheme,
     split: bool,

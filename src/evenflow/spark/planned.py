@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.planning import Counted
-from evenflow.spark.columns import helper
-from evenflow.spark.lookup import scaled
+from evenflow.spark.columns import helper, quoted
+from evenflow.spark.lookup import bucket_text
 
 log = logging.getLogger("evenflow.spark")
 
 ENOUGH_PER_WORKER = 32_768  # sampled rows
-FIRST_LOOK = 0.02  # of the rows, to learn how many there are
+FIRST_LOOK = 0.1  # of the rows, to learn how many there are; hardly dearer than less, the scan is most of it
 FIRST_ROWS = 65_536  # of each partition; small data need no second pass
 WORTH_NAMING = 64  # a key is named if it brings at least this part of a worker's share
 CERTAIN = 16  # rows of a sample that make a key's share more than chance
@@ -34,7 +34,7 @@ _MOST_LISTED = 100_000
 
 
 def count_keys(
-    df: DataFrame, hashed: Column, *, workers: int, buckets: int, sample: float | None, seed: int
+    df: DataFrame, hashed: str, *, workers: int, buckets: int, sample: float | None, seed: int
 ) -> tuple[Counted, float]:
     """Count the keys of ``df``; return the counts, scaled to all rows, and the part of the rows looked at.
 
@@ -54,36 +54,41 @@ def count_keys(
     if not 0 < sample <= 1:
         raise EvenflowError(f"sample is {sample!r}; it is a part of the rows, above 0 and at most 1.")
     looked = df if sample == 1 else df.sample(sample, seed + 1)
-    row = _with_bucket(looked.select(hashed.alias("hash")), buckets).agg(*_counts(workers, buckets)).first()
+    counted = _with_bucket(looked.selectExpr(f"{hashed} as hash"), buckets).agg(*_counts(workers, buckets))
+    [row] = counted.collect()
     return _scaled(_counted(row, "", workers, buckets, 1 if sample == 1 else CERTAIN), sample), sample
 
 
 def _first_look(
-    df: DataFrame, hashed: Column, workers: int, buckets: int, seed: int
+    df: DataFrame, hashed: str, workers: int, buckets: int, seed: int
 ) -> tuple[Counted | None, Counted]:
     """Return what was counted of all rows, if it was all, and of a sample."""
     near, drawn = helper(df, "near"), helper(df, "drawn")
-    position = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))  # within its partition
+    position = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # within its partition
     rows = (
-        df.select("*", (position < FIRST_ROWS).alias(near), (F.rand(seed) < FIRST_LOOK).alias(drawn))
-        .where(F.col(near) | F.col(drawn))  # before the others are hashed
-        .select(hashed.alias("hash"), F.col(near).alias("near"), F.col(drawn).alias("drawn"))
+        df.selectExpr(
+            "*",  # texts, since each part of a Column is a message to the JVM
+            f"({position}) < {FIRST_ROWS} as {quoted(near)}",
+            f"rand({seed}L) < {FIRST_LOOK} as {quoted(drawn)}",
+        )
+        .where(f"{quoted(near)} or {quoted(drawn)}")  # before the others are hashed
+        .selectExpr(f"{hashed} as hash", f"{quoted(near)} as near", f"{quoted(drawn)} as drawn")
     )
-    row = (
+    [row] = (
         _with_bucket(rows, buckets)
         .agg(
-            F.count_if(F.expr("drawn and not near")).alias("beyond"),
+            F.expr("count_if(drawn and not near)").alias("beyond"),
             *_counts(workers, buckets, "near"),
             *_counts(workers, buckets, "drawn"),
         )
-        .first()
+        .collect()
     )
     everything = None if row["beyond"] else _counted(row, "near", workers, buckets, 1)
     return everything, _counted(row, "drawn", workers, buckets, CERTAIN)
 
 
 def _with_bucket(rows: DataFrame, buckets: int) -> DataFrame:
-    return rows.select("*", scaled(F.col("hash"), buckets).alias("bucket"))
+    return rows.selectExpr("*", f"{bucket_text('hash', buckets)} as bucket")
 
 
 def _counts(workers: int, buckets: int, which: str = "") -> list[Column]:

@@ -235,7 +235,7 @@ def place_stream(
     if not needs_counts(scheme):
         placed = with_worker(df, first, hashed, draw, worker)
         name = watch(df.sparkSession, control, operator)
-        return observe(placed, name, hashed, F.col(worker), first.workers)
+        return observe(placed, name, F.expr(hashed), F.col(worker), first.workers)
     refresher = Refresher(control, operator, scheme, split, seed, first)
     return with_refreshed_worker(df, refresher, hashed, draw, worker)
 
@@ -245,11 +245,11 @@ def observe_stream(placed: Placed) -> DataFrame:
     operator = operator_name(placed.scheme, placed.workers, placed.keys)
     name = watch(placed.frame.sparkSession, Control(placed.control or own_folder()), operator)
     worker = F.col(quoted(placed.worker))
-    return observe(placed.frame, name, key_hash(placed.keys), worker, placed.workers)
+    return observe(placed.frame, name, F.expr(key_hash(placed.keys)), worker, placed.workers)
 
 
 def with_refreshed_worker(
-    df: DataFrame, refresher: Refresher, hashed: Column, draw: Column | None, worker: str
+    df: DataFrame, refresher: Refresher, hashed: str, draw: Column | None, worker: str
 ) -> DataFrame:
     """Return a streaming ``df`` with every row's worker, by the plan that is current in its micro-batch."""
     spark = df.sparkSession
@@ -268,9 +268,9 @@ def with_refreshed_worker(
     )
     drawn = (F.lit(0.0) if draw is None else draw).alias(names["draw"])
     home = F.when(wide - cell < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
-    tail = bucket_home(refresher.plan, hash_)
+    tail = F.expr(bucket_home(refresher.plan, names["hash"]))
     placed = (
-        df.select("*", hashed.alias(names["hash"]), drawn)
+        df.select("*", F.expr(hashed).alias(names["hash"]), drawn)
         .join(F.broadcast(table), hash_ == key, "left")
         .select("*", (draw_ * F.size(below)).alias(names["wide"]))
         .select("*", wide.cast("int").alias(names["cell"]))

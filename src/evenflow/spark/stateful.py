@@ -17,7 +17,7 @@ from evenflow.errors import EvenflowError, nearest
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.apply import numbered
-from evenflow.spark.columns import Key, helper, key_hash, with_keys
+from evenflow.spark.columns import Key, helper, key_hash, quoted, with_keys
 from evenflow.spark.control import local_path
 from evenflow.spark.heartbeat import with_heartbeat
 from evenflow.spark.keyed_processor import KeyedProcessor
@@ -81,7 +81,7 @@ def stateful(
     Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # refuses what cannot be
     keyed, keys = with_keys(df, key)
     hashed = helper(keyed, "hash")
-    frame = keyed.select("*", key_hash(keys).alias(hashed))
+    frame = keyed.selectExpr("*", f"{key_hash(keys)} as {quoted(hashed)}")
     names = frame.columns
     layout = Layout(
         keys=(len(names) - 1, *(names.index(column.inside) for column in keys)),

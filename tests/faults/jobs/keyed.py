@@ -71,7 +71,9 @@ class Remember(KeyedProcessor):
             os.kill(os.getpid(), signal.SIGKILL)
         if point == EXECUTOR and once(marker):
             daemon = os.getppid()
-            executor = subprocess.run(["ps", "-o", "ppid=", "-p", str(daemon)], capture_output=True, check=True)
+            executor = subprocess.run(
+                ["ps", "-o", "ppid=", "-p", str(daemon)], capture_output=True, check=True
+            )
             os.kill(int(executor.stdout), signal.SIGKILL)
         if point == "saved" and not marker.exists():
             from evenflow.spark import working

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from evenflow.papers.deployments.rules import gates
 from evenflow.papers.experiment import Experiment, Row, Rows
-from evenflow.papers.page import summary
+from evenflow.papers.page import markdown_table, summary, with_note
 from evenflow.papers.reproduce import Outcome
 
+_GATE = ("claim", "expected", "measured", "verdict")
 _COLUMNS = {
     "label": "scheme",
     "messages": "messages",
@@ -53,15 +54,12 @@ def write_page(outcome: Outcome, experiments: Sequence[Experiment], path: Path, 
         "",
         "## What must hold",
         "",
-        *_table(
-            ("figure", "what", "expected", "measured", "verdict"),
+        *markdown_table(
+            ("figure", "what", *_GATE[1:]),
             [
                 (
                     f"{one['paper']}/{one['figure']}",
-                    one["claim"],
-                    one["expected"],
-                    one["measured"],
-                    one["verdict"],
+                    *(one[name] for name in _GATE),
                 )
                 for one in gates(outcome.claims)
             ],
@@ -79,16 +77,12 @@ def _claims(one: Experiment, outcome: Outcome) -> list[str]:
         return ["Failed in this run.", ""]
     rows = [
         (
-            claim["section"],
-            claim["claim"],
-            claim["expected"],
-            claim["measured"],
-            claim["verdict"] + (f": {claim['note']}" if claim["note"] else ""),
+            *(claim[name] for name in ("section", "claim", "expected", "measured")),
+            with_note(claim["verdict"], claim),
         )
-        for claim in outcome.claims
-        if (claim["paper"], claim["figure"]) == (one.paper, one.figure)
+        for claim in outcome.claims_of(one)
     ]
-    return [*_table(("section", "claim", "paper", "measured", "verdict"), rows), ""]
+    return [*markdown_table(("section", "claim", "paper", "measured", "verdict"), rows), ""]
 
 
 def _measured(rows: Rows) -> list[str]:
@@ -102,7 +96,7 @@ def _measured(rows: Rows) -> list[str]:
         names = [name for name in _COLUMNS if name in own[0]]
         cells = [tuple(_short(row[name]) for name in names) for row in own]
         lines += [f"{setting}; empty run {own[0]['empty_seconds']:.2f} s:", ""]
-        lines += [*_table(tuple(_COLUMNS[name] for name in names), cells), ""]
+        lines += [*markdown_table(tuple(_COLUMNS[name] for name in names), cells), ""]
     return lines
 
 
@@ -116,10 +110,3 @@ def _short(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    def line(cells: Sequence[object]) -> str:
-        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-    return [line(names), line(["---"] * len(names)), *map(line, rows)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,5 +50,4 @@ def main(folder: Path, scratch: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     main(Path(sys.argv[1]), Path(sys.argv[2]))
