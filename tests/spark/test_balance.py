@@ -100,7 +100,7 @@ def test_the_column_says_what_the_tables_say(spark: Any) -> None:
     frame = spark.createDataFrame(rows)
     for split in (True, False):
         plan = make_plan(9, keys[:250].view(np.uint64), 1e4 * np.arange(1, 251) ** -1.3, 4e4, split=split)
-        got = with_worker(frame, plan, F.col("h"), F.col("u"), "w").toPandas()
+        got = with_worker(frame, plan, "h", F.col("u"), "w").toPandas()
         assert got["w"].dtype == np.int32
         expected = route(plan, got["h"].to_numpy().view(np.uint64), got["u"].to_numpy())
         assert got["w"].to_numpy().tolist() == expected.tolist()
