@@ -53,7 +53,8 @@ td.verdict { font-weight: 600; white-space: nowrap; }
 h3 { font-size: 1.02rem; margin: 2rem 0 .5rem; }
 nav a { margin-right: 1rem; }
 figure { margin: 0; }
-figure svg, figure img { display: block; width: 100%; height: auto; }
+figure svg { display: block; width: 100%; height: auto; }
+figure img { display: block; max-width: 100%; height: auto; }
 figcaption { color: #565b64; font-size: .92rem; margin-top: .4rem; }
 footer { color: #83888f; font-size: .85rem; }
 @media print { body { background: #fff; } section { break-inside: avoid; } }
