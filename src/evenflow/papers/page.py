@@ -6,7 +6,6 @@ import importlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from evenflow.papers.experiment import VERDICTS, Experiment, Row
 from evenflow.papers.reproduce import Outcome
@@ -53,7 +52,8 @@ def _figure(one: Experiment, outcome: Outcome, out: Path) -> str:
     else:
         parts.append(html.paragraph(caption))
         if rows:
-            parts.append(html.table(Table("", list(rows[0]), [[*_cells(row, rows[0])] for row in rows])))
+            cells = [[row.get(name, "") for name in rows[0]] for row in rows]
+            parts.append(html.table(Table("", list(rows[0]), cells)))
     if rows:
         parts.append(html.links([("The measured points", f"{one.paper}-{one.figure}.csv")]))
     claims = outcome.claims_of(one)
@@ -62,10 +62,6 @@ def _figure(one: Experiment, outcome: Outcome, out: Path) -> str:
         kinds = [_CLASSES[claim["verdict"]] for claim in claims]
         parts.append(html.table(Table("", (*_HEADINGS, "why"), told), kinds))
     return "".join(parts)
-
-
-def _cells(row: Row, names: Row) -> list[Any]:
-    return [row.get(name, "") for name in names]
 
 
 def _overview(claims: Sequence[Row]) -> str:
