@@ -78,3 +78,9 @@ def test_same_rows_on_the_same_workers(results: dict[str, Any], placement: str) 
 def test_an_executor_is_killed(results: dict[str, Any]) -> None:
     assert results["killed"]["killed"] == results["killed"]["without"]
     assert all_rows(results["killed"]["killed"]) == all_rows(results["input"])
+
+
+def test_an_aggregate_is_that_of_plain_spark(results: dict[str, Any]) -> None:
+    ours, plain = results["aggregate"]
+    assert ours == plain
+    assert sum(rows for _, rows in ours) == ROWS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,17 @@ def test_a_shuffled_frame_routes_again_as_before(spark: Any) -> None:
     assert runs[0] == runs[1]
     load = Counter(worker for worker, _, _ in runs[0])
     assert max(load.values()) / 800 < 1.15
+
+
+def test_a_hot_day_is_written_by_several_tasks(spark: Any, tmp_path: Path) -> None:
+    df = spark.range(4000).selectExpr("if(id % 10 < 8, 'hot', string(id % 10)) as day", "id")
+    df.transform(balance("day", workers=8)).write.partitionBy("day").parquet(str(tmp_path / "days"))
+    files = {folder.name: len(list(folder.glob("*.parquet"))) for folder in (tmp_path / "days").glob("day=*")}
+    assert files["day=hot"] >= 6
+    assert files["day=8"] + files["day=9"] <= 3  # a day that fits is not scattered
+    written = spark.read.parquet(str(tmp_path / "days")).select("day", "id")
+    assert written.exceptAll(df).isEmpty()
+    assert written.count() == 4000
 
 
 def test_few_equal_keys_are_placed_one_by_one(spark: Any) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenflow.spark import balance
+from evenflow.apps.counting import SCHEMA, Count
+from evenflow.spark import aggregate, balance
 from evenflow.testing import acting, failing_once, local_session, losing_shuffle_files, wait_for
 
 WORKERS = 6
@@ -69,6 +70,8 @@ def main(master: str, folder: Path, shuffled: Path) -> None:
     results["killed"] = {"without": where(acting(balanced))}
     results["killed"]["killed"] = where(acting(balanced, before=wait_to_be_killed(folder)))
     results["input"] = where(rows)
+    counted = aggregate(rows, "key", Count(), SCHEMA, workers=WORKERS)
+    results["aggregate"] = [sorted(map(list, df.collect())) for df in (counted, rows.groupBy("key").count())]
     (folder / "results.json").write_text(json.dumps(results))
     spark.stop()
 
