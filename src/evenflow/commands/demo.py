@@ -65,7 +65,7 @@ def demo(
         Path, typer.Option(help="A Parquet file with a column key; without it, only the generated stream.")
     ] = WORDS,
     workers: Annotated[int, typer.Option(help="Number of workers, each a Python process.")] = 16,
-    rows: Annotated[int, typer.Option(help="Rows of each micro-batch.")] = 40_000,
+    rows: Annotated[int, typer.Option(help="Rows of each micro-batch.")] = 32_000,
     work: Annotated[float, typer.Option(help="Microseconds that a row costs its worker.")] = 400.0,
     html: Annotated[Path, typer.Option(help="The page to write.")] = Path("demo/index.html"),
     figure: Annotated[

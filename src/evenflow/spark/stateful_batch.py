@@ -18,6 +18,7 @@ from evenflow.errors import EvenflowError
 from evenflow.owners.sizing import Sizing
 from evenflow.plan import Plan
 from evenflow.spark.clock import Time
+from evenflow.spark.columns import quoted
 from evenflow.spark.control import Control
 from evenflow.spark.homes import Owners
 from evenflow.spark.lookup import with_worker
@@ -227,7 +228,7 @@ def placed(df: DataFrame, setting: Setting, plan: Plan) -> DataFrame:
         df = df.where(~F.col(names[setting.beat]))
     worker, position = "worker", "position"  # the frame's own columns have numbers for names
     df = df.select("*", F.monotonically_increasing_id().alias(position))
-    df = with_worker(df, plan, F.col(names[setting.layout.keys[0]]), None, worker)
+    df = with_worker(df, plan, quoted(names[setting.layout.keys[0]]), None, worker)
     order = [names[place] for place in (*setting.layout.keys, *setting.order_by)]
     return (
         df.repartitionById(plan.workers, F.col(worker)).sortWithinPartitions(*order, position).select(*names)
