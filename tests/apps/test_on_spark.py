@@ -162,7 +162,8 @@ def forget(node: dict[str, Any]) -> None:
 def test_heavy_hitters_are_within_their_bounds(spark: Any, scheme: str, at_once: bool) -> None:
     source = "zipf:z=1.2,keys=500,messages=3000,seed=2"
     app = "heavy-hitters:capacity=40,check=yes"
-    seen = ran(spark, app, source, at_once=at_once, scheme=scheme, top=100, batch=1500)
+    # several batches: a plan is made from those before, and may come a batch late
+    seen = ran(spark, app, source, at_once=at_once, scheme=scheme, top=100, batch=600)
     ids = Zipf(z=1.2, keys=500, messages=3000, seed=2).generate(0, 3000).ids
     exact = Counter(str(key + 1) for key in ids.tolist())
     assert seen.view["rows"] == 3000
