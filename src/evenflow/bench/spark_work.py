@@ -26,6 +26,8 @@ from evenflow.report.tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from evenflow.spark.placement import Placed
+
     Session = Callable[[str], SparkSession]  # master -> a session on it
 
 SLEEP = 200e-6
@@ -80,23 +82,21 @@ def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say 
     from pyspark.sql import functions as F
 
     from evenflow.spark import aggregate
-    from evenflow.spark.placement import Placed
 
     with zipf(spark, z, rows) as df:
         keys = df.select("k").distinct().count()
         shuffled = df.repartition(WORKERS)
         salted = df.withColumn("salt", (F.rand(1) * WORKERS).cast("int")).repartition(WORKERS, "k", "salt")
         sleeping = Count(work=SLEEP * 1e6)
-        placed: list[Placed] = []
-        aggregate(df, "k", sleeping, SCHEMA, workers=WORKERS, on_placed=placed.append)
-        plan = placed[0].plan
+        placed = placed_for(df, WORKERS)
+        plan = placed.plan
         tasks = {
             "aggregate": lambda: drain(aggregate(df, "k", sleeping, SCHEMA, workers=WORKERS)),
             "with a plan": lambda: drain(aggregate(df, "k", sleeping, SCHEMA, workers=WORKERS, plan=plan)),
             "shuffle grouping": lambda: drain(by_hand(shuffled, sleeping)),
             "random salting": lambda: drain(by_hand(salted.drop("salt"), sleeping)),
         }
-        ours = placed[0].frame.select("k", placed[0].worker).distinct().count()
+        ours = placed.frame.select("k", placed.worker).distinct().count()
         pairs = {
             "aggregate": ours,
             "with a plan": ours,
@@ -142,13 +142,10 @@ def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say 
 def cpu_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say = silent) -> list[Row]:
     """Return how near to the ideal two workers come: half the time that one worker takes for all."""
     from evenflow.spark import aggregate
-    from evenflow.spark.placement import Placed
 
     with zipf(spark, z, rows, files=2) as df:
         shuffled = df.repartition(2)
-        placed: list[Placed] = []
-        aggregate(df, "k", Spin(), SCHEMA, workers=2, on_placed=placed.append)
-        plan = placed[0].plan
+        plan = placed_for(df, 2).plan
         for _ in range(WARM_UP):  # the JVM compiles what is called often, on the cores that should work
             drain(aggregate(df, "k", Count(), SCHEMA, workers=2))
             drain(by_hand(shuffled, Count()))
@@ -252,6 +249,13 @@ def per_batch(frame: DataFrame) -> tuple[float, float]:
     times = [batch["durationMs"]["triggerExecution"] for batch in progress]
     touched = [batch["stateOperators"][0]["numRowsUpdated"] for batch in progress]
     return statistics.median(times), statistics.median(touched)
+
+
+def placed_for(df: DataFrame, workers: int) -> Placed:
+    """Return where `aggregate` would place the rows."""
+    from evenflow.spark.placement import place
+
+    return place(df, "k", workers=workers)
 
 
 def by_hand(moved: DataFrame, using: Count) -> DataFrame:
