@@ -17,6 +17,9 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("evenflow"), max_examples=400)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "evenflow"))
 
+# Every JVM that a test starts lives for seconds: the compiler for hot code would take a core from its tasks.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def data_folder() -> Path | None:
     """Return the folder of real streams: EVENFLOW_DATA, or shared/data beside the checkout."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +55,26 @@ def test_tasks_take_turns_and_say_so(clock: Clock) -> None:
 def test_the_unit_is_one(clock: Clock) -> None:
     unit = clock.task(1, 2, 3)
     assert measure.against(unit, {"unit": unit}, 3)["unit"] == (2, 1, 1, 1)
+
+
+BUSY = "import time\nwhile time.process_time() < 0.3: pass\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the kernel tells it in /proc")
+def test_processor_time_is_that_of_children_and_their_children() -> None:
+    before = measure.processor_seconds()
+    grandchild = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
+    subprocess.run([sys.executable, "-c", grandchild], check=True)
+    ended = measure.processor_seconds() - before
+    assert ended >= 0.28
+    with subprocess.Popen([sys.executable, "-c", f"{BUSY}print(flush=True); input()"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as child:  # fmt: skip
+        assert child.stdout is not None
+        child.stdout.readline()
+        running = measure.processor_seconds() - before
+        child.communicate(b"\n")
+    assert running >= ended + 0.28
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass  # our own time is not counted
+    assert measure.processor_seconds() - before < running + 0.1

@@ -1,53 +1,42 @@
-"""A job that a test runs in a process of its own, since a process has one kind of session."""
+"""Aggregate and apply through Spark Connect, batch and streaming, beside plain Spark."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import functions as F
 
-def main(folder: Path, scratch: Path) -> None:
-    from pyspark.sql import SparkSession
-    from pyspark.sql import functions as F
+from evenflow.spark import aggregate, apply
+from evenflow.spark.merging import PROVIDER, ROCKS_DB
+from spark.aggregators import SCHEMA, Declared, Profile, plain
+from spark.stream_files import ROWS, late_batches, read_batches, run_to_end, write_batches
+from spark.tables import rows_of, table
 
-    from evenflow.spark import aggregate, apply
-    from evenflow.spark.merging import PROVIDER, ROCKS_DB
-    from spark.aggregators import SCHEMA, Declared, Profile, plain
-    from spark.stream_files import ROWS, read_batches, run_to_end
-    from spark.tables import rows_of, table
 
-    spark: Any = (
-        SparkSession.builder.remote("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "America/New_York")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
+def found(spark: Any, folder: Path) -> dict[str, Any]:
+    """Return whether what we compute is what Spark computes, and how many rows a stream gave."""
     spark.conf.set(PROVIDER, ROCKS_DB)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    same: dict[str, Any] = {}
     df = spark.createDataFrame(table("string", 200, 2.0, 8))
     for using in (Profile(), Declared()):
-        found = aggregate(df, ["k", "user"], using, SCHEMA, workers=3, order="sort")
-        assert rows_of(found.collect()) == rows_of(plain(df.groupBy("k", "user")).collect())
+        ours = aggregate(df, ["k", "user"], using, SCHEMA, workers=3, order="sort")
+        wanted = plain(df.groupBy("k", "user"))
+        same[f"batch, {type(using).__name__}"] = rows_of(ours.collect()) == rows_of(wanted.collect())
 
     def count(group: Any) -> Any:
         return group.select(["k", "user"]).slice(0, 1)
 
-    found = apply(df, ["k", "user"], count, "k string, user long", workers=3)
-    assert rows_of(found.collect()) == rows_of(df.select("k", "user").distinct().collect())
+    applied = apply(df, ["k", "user"], count, "k string, user long", workers=3)
+    same["apply"] = rows_of(applied.collect()) == rows_of(df.select("k", "user").distinct().collect())
 
-    stream = read_batches(spark, folder, ROWS).withWatermark("ts", "4 minutes")
+    write_batches(folder / "in", late_batches())
+    stream = read_batches(spark, folder / "in", ROWS).withWatermark("ts", "4 minutes")
     key = [F.window("ts", "5 minutes"), F.col("user")]
-    wanted = run_to_end(plain(stream.groupBy(*key)), "append", "wanted", scratch / "wanted")
-    assert wanted
+    expected = run_to_end(plain(stream.groupBy(*key)), "append", "wanted", folder / "wanted")
     for name, using in (("by_spark", Declared()), ("in_python", Profile())):
         ours = aggregate(stream, key, using, SCHEMA, workers=3, scheme="key", output_mode="append")
-        assert rows_of(run_to_end(ours, "append", name, scratch / name)) == rows_of(wanted), name
-    spark.stop()
-    print("all equal")  # noqa: T201
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+        written = run_to_end(ours, "append", name, folder / name)
+        same[f"stream, {name}"] = rows_of(written) == rows_of(expected)
+    return {"rows": len(expected), "same": same}

@@ -1,14 +1,11 @@
-"""Balance through Spark Connect, in a process of its own; prints what it found as one line of JSON."""
+"""Balance and loads through Spark Connect, batch and streaming."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenflow.spark import balance, loads
@@ -17,19 +14,18 @@ from evenflow.testing import wait_for
 from spark.stream_files import read_batches, write_batches
 
 
-def main(folder: Path) -> dict[str, Any]:
-    spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    assert "connect" in type(spark).__module__
-    found: dict[str, Any] = {}
+def found(spark: Any, folder: Path) -> dict[str, Any]:
+    """Return how even rows are, and how many came out."""
+    seen: dict[str, Any] = {}
     rows = pa.table({"k": ["hot"] * 500 + [None] * 100 + [str(i) for i in range(400)], "v": range(1000)})
     df = spark.createDataFrame(rows)
     out = df.transform(balance("k", 4))
-    found["same"] = (
+    seen["same"] = (
         sorted(map(str, out.collect())) == sorted(map(str, df.collect())) and out.schema == df.schema
     )
-    found["batch"] = loads(out, "k", workers=4).max_over_mean
+    seen["batch"] = loads(out, "k", workers=4).max_over_mean
     online = df.repartition(3).transform(balance("k", 4, "d-choices", "online"))
-    found["online"] = loads(online, "k", workers=4).max_over_mean
+    seen["online"] = loads(online, "k", workers=4).max_over_mean
 
     write_batches(folder / "source", [rows] * 4)
     control = Control(folder / "control")
@@ -44,13 +40,8 @@ def main(folder: Path) -> dict[str, Any]:
         .start()
     )
     wait_for(lambda: len(list(control.notes("batch"))) >= 4, "four batches", 200)
-    found["stream"] = loads(query).max_over_mean
-    found["fallbacks"] = loads(query).fallbacks
+    seen["stream"] = loads(query).max_over_mean
+    seen["fallbacks"] = loads(query).fallbacks
     query.stop()
-    found["rows"] = spark.read.parquet(str(folder / "out")).count()
-    spark.stop()
-    return found
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n" + json.dumps(main(Path(sys.argv[1]))) + "\n")
+    seen["rows"] = spark.read.parquet(str(folder / "out")).count()
+    return seen

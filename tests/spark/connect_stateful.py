@@ -1,14 +1,11 @@
-"""A stateful query through Spark Connect, in a process of its own; prints what it found as a line of JSON."""
+"""A stateful query through Spark Connect, whose batches are committed by another process."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from evenflow.errors import EvenflowError
 from evenflow.spark import read_state, stateful
@@ -17,9 +14,8 @@ from spark.processors import OUTPUT, STREAM, Adding, Sessions
 from spark.stream_files import read_batches, write_batches
 
 
-def main(folder: Path) -> dict[str, Any]:
-    spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    assert "connect" in type(spark).__module__
+def found(spark: Any, folder: Path) -> dict[str, Any]:
+    """Return what a query did that was rescaled, asked for twice, stopped and started again."""
     keys = [f"k{number * number % 50}" for number in range(300)]
     table = pa.table({"key": keys, "number": pa.array(range(300), pa.int64())})
     write_batches(folder / "in", [table.slice(0, 100), table.slice(100, 100)])
@@ -29,24 +25,24 @@ def main(folder: Path) -> dict[str, Any]:
         stream = read_batches(spark, folder / "in", STREAM)
         return stateful(stream, "key", Adding(), OUTPUT, folder / "state", 2).start(out)
 
-    found: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
     query = start()
     query.processAllAvailable()
     query.rescale(3)
     try:
         start()
-        found["refused"] = ""
+        seen["refused"] = ""
     except EvenflowError as error:
-        found["refused"] = str(error)
+        seen["refused"] = str(error)
     write_batches(folder / "in", [table.slice(200)], first=2)
     query.processAllAvailable()
-    found["workers"], found["rows"] = query.loads().workers, sum(query.loads().rows)
-    found["moved"] = query.migrations()[-1]["keys"]
+    seen["workers"], seen["rows"] = query.loads().workers, sum(query.loads().rows)
+    seen["moved"] = query.migrations()[-1]["keys"]
     query.stop()
     state = {row["key"]: row["total"] for row in read_state(spark, folder / "state").collect()}
-    found["state"] = state == {key: sum(n for n in range(300) if keys[n] == key) for key in set(keys)}
+    seen["state"] = state == {key: sum(n for n in range(300) if keys[n] == key) for key in set(keys)}
     rows = spark.read.parquet(out).collect()
-    found["outputs"] = {key: max(row["total"] for row in rows if row["key"] == key) for key in state} == state
+    seen["outputs"] = {key: max(row["total"] for row in rows if row["key"] == key) for key in state} == state
     query = wait_for(lambda: restarted(start), "the lock of the query that was stopped", 60)
     query.processAllAvailable()
     query.stop()
@@ -57,8 +53,7 @@ def main(folder: Path) -> dict[str, Any]:
     ).start(str(folder / "expired"))  # fmt: skip
     wait_for(lambda: (folder / "silent").exists() and forgot(spark, folder), "the time-outs", 120)
     silent.stop()
-    spark.stop()
-    return found
+    return seen
 
 
 def restarted(start: Any) -> Any:
@@ -73,7 +68,3 @@ def forgot(spark: Any, folder: Path) -> bool:
 
     last = next(history(folder / "silent"), None)
     return last is not None and last[1].batch >= 3 and last[1].loads["state_keys"] == 0
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n" + json.dumps(main(Path(sys.argv[1]))) + "\n")

@@ -1,31 +1,45 @@
-"""A script of these tests on Spark Connect, in a process of its own: a process has one kind of session."""
+"""Parts that run on Spark Connect, one after the other on one server, in a process of their own.
+
+A process has one kind of session, and a server takes a while to start. Prints what the parts found as a line
+of JSON; a part that failed gives its traceback, and the others go on.
+"""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import json
 import sys
+import traceback
 from pathlib import Path
+from typing import Any
 
-PATIENCE = 500  # seconds
+from pyspark.sql import SparkSession
+
+from spark import connect_aggregate, connect_balance, connect_stateful
+
+PARTS = {"aggregate": connect_aggregate, "balance": connect_balance, "stateful": connect_stateful}
 
 
-def run_on_connect(script: str, *arguments: object) -> str:
-    """Run ``spark.SCRIPT`` to its end; return the last line that it printed."""
-    tests = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-m", f"spark.{script}", *map(str, arguments)],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")]),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_TESTING": "1",  # any free port, so that two servers may run at once
-        },
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
+def main(folder: Path) -> dict[str, Any]:
+    spark = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
     )
-    assert done.returncode == 0, done.stderr[-6000:]
-    return done.stdout.strip().splitlines()[-1]
+    assert "connect" in type(spark).__module__
+    found = {name: found_by(part, spark, folder / name) for name, part in PARTS.items()}
+    spark.stop()  # or its server would keep this process from ending
+    return found
+
+
+def found_by(part: Any, spark: Any, folder: Path) -> Any:
+    try:
+        return part.found(spark, folder)
+    except Exception:  # the test shows it
+        return traceback.format_exc()
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(main(Path(sys.argv[1]))) + "\n")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 ROWS = "ts timestamp, user string, word string, x double"
+ARROW = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("user", pa.string()), ("word", pa.string()), ("x", pa.float64())]
+)
+START = datetime(2024, 3, 10, 6, tzinfo=UTC)
+BATCHES = 4
+
+
+def late_batches() -> list[pa.Table]:
+    """Batches over half an hour: a hot user, null users, no time, and rows that are late by far."""
+    choose = random.Random(5)
+    batches = []
+    for number in range(BATCHES):
+        rows: list[dict[str, Any]] = []
+        for _ in range(40):
+            minute = number * 8 + choose.uniform(-9, 8)
+            rows.append(
+                {
+                    "ts": None if choose.random() < 0.03 else START + timedelta(minutes=minute),
+                    "user": choose.choice(["hot"] * 6 + ["a", "b", None, "c"]),
+                    "word": choose.choice(["x", "y", None]),
+                    "x": float(choose.randrange(10)),
+                }
+            )
+        if number >= 3:
+            rows.append({"ts": START + timedelta(minutes=1), "user": "hot", "word": "late", "x": 1000.0})
+        batches.append(pa.Table.from_pylist(rows, ARROW))
+    return batches
 
 
 def write_batches(folder: Path, batches: Sequence[pa.Table], first: int = 0) -> None:

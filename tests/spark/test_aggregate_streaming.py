@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,43 +18,28 @@ from evenflow import EvenflowError
 from evenflow.spark import Aggregator, aggregate
 from evenflow.spark.merging import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
-from spark.on_connect import run_on_connect
-from spark.stream_files import ROWS, read_batches, run_to_end, write_batches
+from spark.stream_files import (
+    ARROW,
+    BATCHES,
+    ROWS,
+    START,
+    late_batches,
+    read_batches,
+    run_to_end,
+    write_batches,
+)
 from spark.tables import rows_of
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-START = datetime(2024, 3, 10, 6, tzinfo=UTC)
-BATCHES = 4
-ARROW = pa.schema(
-    [("ts", pa.timestamp("us", "UTC")), ("user", pa.string()), ("word", pa.string()), ("x", pa.float64())]
-)
 ONE_MORE = pa.Table.from_pylist([{"ts": START, "user": "hot", "word": "z", "x": 1.0}], ARROW)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """Batches over half an hour: a hot user, null users, no time, and rows that are late by far."""
     path: Path = tmp_path_factory.mktemp("stream") / "in"
-    choose = random.Random(5)
-    batches = []
-    for number in range(BATCHES):
-        rows: list[dict[str, Any]] = []
-        for _ in range(40):
-            minute = number * 8 + choose.uniform(-9, 8)
-            rows.append(
-                {
-                    "ts": None if choose.random() < 0.03 else START + timedelta(minutes=minute),
-                    "user": choose.choice(["hot"] * 6 + ["a", "b", None, "c"]),
-                    "word": choose.choice(["x", "y", None]),
-                    "x": float(choose.randrange(10)),
-                }
-            )
-        if number >= 3:
-            rows.append({"ts": START + timedelta(minutes=1), "user": "hot", "word": "late", "x": 1000.0})
-        batches.append(pa.Table.from_pylist(rows, ARROW))
-    write_batches(path, batches)
+    write_batches(path, late_batches())
     return path
 
 
@@ -211,7 +195,3 @@ def test_another_state_store_is_refused(rocks: Any, folder: Path) -> None:
             aggregate(read_batches(rocks, folder, ROWS), "user", Profile(), SCHEMA, workers=2, scheme="key")
     finally:
         rocks.conf.set(PROVIDER, ROCKS_DB)
-
-
-def test_the_same_on_connect(folder: Path, tmp_path: Path) -> None:
-    assert run_on_connect("connect_aggregate", folder, tmp_path) == "all equal"

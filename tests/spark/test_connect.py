@@ -1,0 +1,56 @@
+"""On Spark Connect: aggregate, apply, balance, loads and stateful, batch and streaming."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 500  # seconds
+
+
+@pytest.mark.spark
+def test_everything_on_connect(tmp_path: Path) -> None:
+    """One test, since starting a server is most of the time that each part would take."""
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "spark.on_connect", str(tmp_path)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")]),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_TESTING": "1",  # any free port, so that two servers may run at once
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    for part, seen in found.items():
+        assert isinstance(seen, dict), f"{part}: {seen}"
+
+    aggregated = found["aggregate"]
+    assert aggregated["rows"] > 0
+    assert aggregated["same"] == dict.fromkeys(
+        ["batch, Profile", "batch, Declared", "apply", "stream, by_spark", "stream, in_python"], True
+    )
+
+    balanced = found["balance"]
+    assert balanced["same"]
+    assert balanced["batch"] < 1.2
+    assert balanced["online"] < 1.2
+    assert balanced["stream"] < 1.35  # 250 rows each
+    assert balanced["rows"] == 4000
+    assert balanced["fallbacks"] == 0
+
+    stateful = found["stateful"]
+    assert "another query works on the state" in stateful.pop("refused")
+    assert stateful.pop("moved") > 0
+    assert stateful == {"workers": 3, "rows": 100, "state": True, "outputs": True}
