@@ -34,7 +34,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: setup lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 demo: setup
 	$(BIN)/evenflow demo --html demo/index.html
