@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,18 @@ def test_kernels_that_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     check = doctor.compiled()
     assert "NUMBA_CACHE_DIR" in check.to_do
     assert not check.needed
+
+
+def test_the_python_of_the_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert not doctor.worker_python().to_do
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys._base_executable} -S -I "$@"\n')  # type: ignore[attr-defined]
+    bare.chmod(0o755)
+    for other in (bare, tmp_path / "none"):
+        monkeypatch.setenv("PYSPARK_PYTHON", str(other))
+        assert f"export PYSPARK_PYTHON={sys.executable}" in doctor.worker_python().to_do
+        assert not doctor.worker_python().needed
 
 
 @pytest.mark.spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -72,6 +73,20 @@ def pyspark() -> Check:
     return Check(
         "PySpark", found, "mode='online' needs 4.2 or newer: pip install 'pyspark>=4.2,<5'." if old else ""
     )
+
+
+def worker_python() -> Check:
+    """Look whether the Python that Spark starts its workers with has evenflow too."""
+    chosen = os.environ.get("PYSPARK_PYTHON", "python3")  # as Spark does
+    asked = "import importlib.util as u; raise SystemExit(u.find_spec('evenflow') is None)"
+    found = shutil.which(chosen)
+    if (
+        found is not None
+        and subprocess.run([found, "-c", asked], capture_output=True, check=False).returncode == 0
+    ):
+        return Check("Python of Spark's workers", chosen)
+    to_do = f"it has no evenflow; before your own jobs: export PYSPARK_PYTHON={sys.executable}"
+    return Check("Python of Spark's workers", chosen, to_do, needed=False)
 
 
 def connect() -> Check:
@@ -151,5 +166,5 @@ def _version(package: str) -> str | None:
 
 
 CHECKS: tuple[Callable[[], Check], ...] = (
-    python, java_runs, pyspark, connect, delta, compiled, memory, disk,
+    python, java_runs, pyspark, worker_python, connect, delta, compiled, memory, disk,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from evenflow.papers.deployments.rules import (
     plot_bars,
     point,
     ratio,
+    small_messages,
     subject,
 )
 from evenflow.papers.experiment import Claim, Experiment, Judgement, Row, Rows, Setting, share_of
@@ -32,11 +33,11 @@ SUBJECTS = [
 
 def _points(setting: Setting) -> list[Row]:
     workers, sources, service = setting.pick((48, 12, 0.0004), (80, 48, 0.001))
-    messages = setting.pick(6000 * workers, 2_000_000)
-    return [
-        point(setting, zipf(z, 1e4, messages), None, workers, sources, service, SUBJECTS, {"z": z})
-        for z in SKEWS
-    ]
+    rows = []
+    for z in SKEWS:
+        stream = zipf(z, 1e4, setting.pick(workers * small_messages(z), 2_000_000))
+        rows.append(point(setting, stream, None, workers, sources, service, SUBJECTS, {"z": z}))
+    return rows
 
 
 def _match_shuffle(rows: Rows) -> Judgement:
@@ -78,7 +79,7 @@ EXPERIMENTS = [
                 best_times("throughput", "D-C", "KG", "z", 2.3),
                 _QUIET,
             ),
-            near_shuffle("D-C", "W-C", "FISH", "fill", z=2.0),
+            near_shuffle("D-C", "W-C", "FISH", "fill"),
             near_prediction(),
         ),
         on=SPARK,

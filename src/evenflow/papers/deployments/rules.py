@@ -24,6 +24,7 @@ from evenflow.papers.plots import lines
 
 OURS = "evenflow"  # the section of what is no claim of a paper but must hold here
 NEAR_SHUFFLE = 0.9  # of shuffle grouping's throughput
+AT_SKEW = 2.0  # where that is judged
 NEAR_PREDICTION = 0.7  # of what the simulator predicts, relative to key grouping
 HANDED_IN = (
     "On Spark: all messages are handed in at once, sleeping workers, medians of 3. Latency counts from "
@@ -115,16 +116,23 @@ def _values(rows: Rows, by: str) -> list[Any]:
     return list(dict.fromkeys(row[by] for row in rows))
 
 
-def near_shuffle(*labels: str, **where: Any) -> Claim:
+def small_messages(z: float) -> int:
+    """Return the messages per worker of a small run: more where a tenth of the throughput is judged.
+
+    What a run takes beside its work varies by 0.2 s, and 4000 messages are 1.6 s of work.
+    """
+    return 6000 if z == AT_SKEW else 4000
+
+
+def near_shuffle(*labels: str) -> Claim:
     """Return the rule that schemes come within 10 percent of shuffle grouping's throughput."""
 
     def judged(rows: Rows) -> Judgement:
-        found = {label: ratio(rows, "throughput", label, "SG", **where) for label in labels}
+        found = {label: ratio(rows, "throughput", label, "SG", z=AT_SKEW) for label in labels}
         text = ", ".join(f"{label} {value:.3f}" for label, value in found.items())
         return Judgement(HOLDS if min(found.values()) >= NEAR_SHUFFLE else DIFFERS, f"{text} of SG's")
 
-    at = ", ".join(f"{name} = {value}" for name, value in where.items())
-    text = f"{', '.join(labels)} within 10 percent of SG's throughput at {at}"
+    text = f"{', '.join(labels)} within 10 percent of SG's throughput at z = {AT_SKEW}"
     return Claim(OURS, text, ">= 0.9 of SG's", judged, _ENGINE)
 
 
