@@ -163,7 +163,7 @@ def _rows(**throughput: float) -> list[dict[str, Any]]:
 
 
 def test_what_must_hold_is_judged_at_its_limit() -> None:
-    near = near_shuffle("FISH", z=2.0)
+    near = near_shuffle("FISH")
     assert judge(near, _rows(KG=1.0, SG=10.0, FISH=9.1)).verdict == HOLDS
     assert judge(near, _rows(KG=1.0, SG=10.0, FISH=8.9)).verdict == DIFFERS
     assert judge(near, _rows(KG=1.0, SG=10.0)).verdict == UNTESTED
