@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from evenflow.java import SHORT_RUNS
+
 settings.register_profile(
     "evenflow", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("thorough", parent=settings.get_profile("evenflow"), max_examples=400)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "evenflow"))
 
-# Every JVM that a test starts lives for seconds: the compiler for hot code would take a core from its tasks.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_RUNS)  # for every JVM that a test starts
 
 
 def data_folder() -> Path | None:

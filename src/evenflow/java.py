@@ -10,6 +10,8 @@ from pathlib import Path
 
 OLDEST = 17
 PACKAGE = "openjdk-17-jre-headless"
+# For a JVM that lives for seconds on few cores: the compiler for hot code would take a core from its tasks.
+SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def java_version() -> int | None:

@@ -15,6 +15,7 @@ import typer
 
 from evenflow.commands.run import session
 from evenflow.commands.terminal import Json, print_json, say
+from evenflow.java import SHORT_RUNS
 
 if TYPE_CHECKING:
     from evenflow.report.tables import Table
@@ -90,7 +91,7 @@ def demo(
             )
         else:
             say(f"there is no {words}; going on with a generated stream alone.")
-        with _watched(streams, workers) as watch, session(f"local[{workers}]", 2) as spark:
+        with _watched(streams, workers) as watch, session(f"local[{workers}]", 2, SHORT_RUNS) as spark:
             for scheme in SCHEMES:
                 warm_up = f"zipf:z=1,keys=1000,messages={2 * workers}"
                 _run(spark, Stream("warm-up", warm_up), scheme, workers, 0.0, rows, lambda stream: None)

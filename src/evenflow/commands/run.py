@@ -163,10 +163,11 @@ def run(
 
 
 @contextmanager
-def session(master: str, workers: int) -> Iterator[Any]:
+def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
     """Make a session for one command, quiet, and end it.
 
     What Spark and its workers write to standard error goes to a file, which is named if something fails.
+    ``java``: options for a JVM that is started here.
     """
     from pyspark.sql import SparkSession
 
@@ -180,6 +181,8 @@ def session(master: str, workers: int) -> Iterator[Any]:
                 builder = builder.config(name, "127.0.0.1")
         for name, value in _QUIET.items():
             builder = builder.config(name, value)
+        if java:
+            builder = builder.config("spark.driver.extraJavaOptions", java)
         builder = builder.master(master)
     file, log = tempfile.mkstemp(prefix="evenflow-spark-", suffix=".log")
     try:

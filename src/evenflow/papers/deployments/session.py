@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from evenflow.errors import EvenflowError
+from evenflow.java import SHORT_RUNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AGGREGATORS = 4  # partitions of the merge
-_SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": AGGREGATORS,
@@ -27,8 +27,8 @@ SETTINGS = {
     "spark.shuffle.compress": "false",
     "spark.python.daemon.module": "evenflow.papers.deployments.daemon",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": _SHORT_RUNS,
-    "spark.executor.extraJavaOptions": _SHORT_RUNS,
+    "spark.driver.extraJavaOptions": SHORT_RUNS,
+    "spark.executor.extraJavaOptions": SHORT_RUNS,
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
