@@ -97,8 +97,13 @@ def run(
     ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Files: wait for new ones until Ctrl-C.")] = False,
     batch: Annotated[
-        int, typer.Option(parser=whole, metavar="COUNT", help="Generators: rows of a micro-batch.")
-    ] = 100_000,
+        int | None,
+        typer.Option(
+            parser=whole,
+            metavar="COUNT",
+            help="Generators: rows of a micro-batch. Default: a tenth of all, at most 100,000.",
+        ),
+    ] = None,
     rate: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="rate: rows per second.")] = 10_000,
     as_json: Json = False,
     list_apps: Annotated[
@@ -122,7 +127,7 @@ def run(
 
     chosen, wanted = parse_scheme(scheme), parse_app(app)
     for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
-        if value < 1:
+        if value is not None and value < 1:
             raise EvenflowError(f"{name} is {value}; it is 1 or more.")
     from evenflow.spark.inputs import check_source, open_input
     from evenflow.spark.pipeline import Job

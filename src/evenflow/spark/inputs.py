@@ -25,6 +25,7 @@ from evenflow.streams import Zipf
 from evenflow.streams.generator import Generator
 from evenflow.streams.spelling import GENERATORS, open_stream
 
+MOST_PER_BATCH = 100_000  # rows of a generator, unless another number is asked for
 RATE = "rate"
 FORMATS = {"parquet": "parquet", "orc": "orc", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json"}
 _PACKED = {"gz", "bz2", "zst", "lz4", "snappy"}
@@ -52,12 +53,13 @@ def open_input(
     key: list[str],
     *,
     rate: int = 10_000,
-    rows_per_batch: int = 100_000,
+    rows_per_batch: int | None = None,
     follow: bool = False,
     keys: tuple[str, ...] = ("key",),
 ) -> Input:
     """Return what ``source`` spells; ``follow``: wait for more files when all are read.
 
+    ``rows_per_batch``: of a generator; None: a tenth of its rows, so that plans have batches to learn from.
     ``keys``: columns that are the key if none is named; () if rows are not grouped by a key of the user's.
     """
     if source == RATE:
@@ -125,15 +127,16 @@ def rows_at(position: Column, generator: RowGenerator) -> Column:
 
 
 def _generated(
-    spark: SparkSession, source: str, key: list[str], rows_per_batch: int, keys: tuple[str, ...]
+    spark: SparkSession, source: str, key: list[str], rows_per_batch: int | None, keys: tuple[str, ...]
 ) -> Input:
     stream = open_rows(source) or open_stream(source)
     if not isinstance(stream, Generator | RowGenerator):
         raise EvenflowError(f"{source} is no generator.")
-    batches = math.ceil(stream.messages / rows_per_batch)
+    a_batch = rows_per_batch or min(MOST_PER_BATCH, math.ceil(stream.messages / 10))
+    batches = math.ceil(stream.messages / a_batch)
     numbers = (
         spark.readStream.format("rate-micro-batch")
-        .option("rowsPerBatch", min(rows_per_batch, stream.messages))
+        .option("rowsPerBatch", min(a_batch, stream.messages))
         .load()
         .where(F.col("value") < stream.messages)
     )

@@ -109,7 +109,11 @@ class Progress:
         if self.last is None:
             return f"reading {self.batches} of all rows: {whole}" if self.batches else "waiting for rows"
         speed = self.last.total / max(self.seconds, 1e-9)
-        return f"batch {self.last.batch}: {int(self.last.total):,} rows at {speed:,.0f} rows/s; {whole}"
+        fullest = float(self.last.rows.max()) * self.workers / self.last.total
+        now = (
+            f"{int(self.last.total):,} rows at {speed:,.0f} rows/s, fullest worker {fullest:.3f} of the mean"
+        )
+        return f"batch {self.last.batch}: {now}; {whole}"
 
 
 def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
@@ -141,7 +145,7 @@ def run_app(
     key: Sequence[str] = (),
     workers: int = 8,
     scheme: str = "fill",
-    batch: int = 100_000,
+    batch: int | None = None,
     **options: Any,
 ) -> Progress:
     """Run an app by its spelling, as the command does; ``options`` are those of a Job.
