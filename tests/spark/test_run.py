@@ -16,6 +16,7 @@ import pytest
 import evenflow as ef
 from evenflow.apps import parse_app
 from evenflow.spark.inputs import open_input
+from evenflow.spark.observed import Observed
 from evenflow.spark.pipeline import Job, Progress, run
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
@@ -56,6 +57,26 @@ def test_words_of_a_text_are_counted(spark: Any, tmp_path: Path) -> None:
     written = spark.read.parquet(str(tmp_path / "out")).groupBy("word").max("rows").collect()
     expected = Counter(["to", "be", "or", "not", "to", "be", "that's", "the", "question"])
     assert {row[0]: row[1] for row in written} == {word: 6 * count for word, count in expected.items()}
+
+
+def test_a_generator_comes_in_ten_batches_unless_told_otherwise(spark: Any) -> None:
+    source = "zipf:z=1,keys=100,messages={}"
+    assert open_input(spark, source.format(995), []).batches == 10
+    assert open_input(spark, source.format(3), []).batches == 3
+    assert open_input(spark, source.format("2e6"), []).batches == 20
+    assert open_input(spark, source.format(995), [], rows_per_batch=995).batches == 1
+
+
+def test_the_line_says_how_even_the_last_batch_was_and_all() -> None:
+    nothing = np.zeros(0)
+    last = Observed(
+        7, 40.0, nothing.astype(np.uint64), nothing, np.array([30, 10]), np.array([40, 0]), 4, 5, None
+    )
+    seen = Progress(2, batches=2, rows=[60, 40], last=last, seconds=2.0)
+    assert seen.line() == (
+        "batch 7: 40 rows at 20 rows/s, fullest worker 1.500 of the mean; "
+        "100 rows in all, fullest worker 1.200 of the mean"
+    )
 
 
 def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:

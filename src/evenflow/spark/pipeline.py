@@ -86,7 +86,10 @@ class Progress:
     @property
     def max_over_mean(self) -> float:
         """What the fullest worker got so far, relative to the mean."""
-        return max(self.rows, default=0) * self.workers / max(1, self.total)
+        return self._fullest(self.rows)
+
+    def _fullest(self, rows: Sequence[int]) -> float:
+        return max(rows, default=0) * self.workers / max(1, sum(rows))
 
     @property
     def busy(self) -> list[float]:
@@ -109,10 +112,8 @@ class Progress:
         if self.last is None:
             return f"reading {self.batches} of all rows: {whole}" if self.batches else "waiting for rows"
         speed = self.last.total / max(self.seconds, 1e-9)
-        fullest = float(self.last.rows.max()) * self.workers / self.last.total
-        now = (
-            f"{int(self.last.total):,} rows at {speed:,.0f} rows/s, fullest worker {fullest:.3f} of the mean"
-        )
+        fullest = f"fullest worker {self._fullest(self.last.rows.tolist()):.3f} of the mean"
+        now = f"{int(self.last.total):,} rows at {speed:,.0f} rows/s, {fullest}"
         return f"batch {self.last.batch}: {now}; {whole}"
 
 
