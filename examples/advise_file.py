@@ -6,7 +6,7 @@ python examples/advise_file.py [FILE COLUMN]
 import sys
 from pathlib import Path
 
-from evenflow.advise import advise
+from evenflow.advisor import advise
 
 if __name__ == "__main__":
     words = Path(__file__).parent / "data" / "sotu_words.parquet"

@@ -5,7 +5,7 @@ python examples/aggregate_stream.py
 
 import pyarrow.compute as pc
 from evenflow.spark import Aggregator, aggregate
-from evenflow.testing import local_session
+from evenflow.spark.session import local_session
 
 class Readings(Aggregator):
     buffer = "n long, total double, longest long"

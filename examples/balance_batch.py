@@ -6,7 +6,7 @@ python examples/balance_batch.py
 from pathlib import Path
 
 from evenflow.spark import balance, loads
-from evenflow.testing import local_session
+from evenflow.spark.session import local_session
 
 if __name__ == "__main__":
     spark = local_session("local[*]")  # yours: SparkSession.builder.getOrCreate()

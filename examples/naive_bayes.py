@@ -5,7 +5,7 @@ python examples/naive_bayes.py
 
 import numpy as np
 import pyarrow as pa
-from evenflow.testing import local_session
+from evenflow.spark.session import local_session
 from pyspark.sql import functions as F
 
 from evenflow.apps.counting import Count

@@ -6,7 +6,7 @@ python examples/rescale_query.py
 import tempfile
 import pyarrow.compute as pc
 from evenflow.spark import KeyedProcessor, read_state, stateful
-from evenflow.testing import local_session
+from evenflow.spark.session import local_session
 
 class Sums(KeyedProcessor):
     state = "n long, total long"

@@ -6,9 +6,9 @@ python examples/trending.py congress_hashtags.parquet "30 days"     a file with 
 
 import sys
 
-from evenflow.testing import local_session
+from evenflow.spark.session import local_session
 
-from evenflow.spark.pipeline import run_app
+from evenflow.runner.pipeline import run_app
 
 if __name__ == "__main__":
     spark = local_session("local[*]")

@@ -5,7 +5,7 @@ python examples/vwap.py
 
 import numpy as np
 import pyarrow as pa
-from evenflow.testing import local_session
+from evenflow.spark.session import local_session
 
 from evenflow.apps.generated import Trades
 from evenflow.apps.vwap import Vwap, VwapApp

@@ -3,10 +3,10 @@
 python examples/windowed_join.py
 """
 
-from evenflow.testing import local_session
+from evenflow.spark.session import local_session
 
 from evenflow.report.tables import Table, show
-from evenflow.spark.pipeline import run_app
+from evenflow.runner.pipeline import run_app
 
 if __name__ == "__main__":
     spark = local_session("local[*]")

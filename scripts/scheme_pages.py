@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 import evenflow as ef
 from evenflow.report.style import GREY, colour_of, save
 from evenflow.schemes import Scheme
-from evenflow.simulate import simulate
+from evenflow.simulator import simulate
 from evenflow.streams import open_stream
 
 ROOT = Path(__file__).parents[1]
@@ -68,7 +68,7 @@ def main() -> None:
     hottest, ids = hottest_keys()
     numbers = {}
     for name in ORDER:
-        kind = ef.schemes()[name]
+        kind = ef.list_schemes()[name]
         numbers[name] = {label: measure(name, spec) for label, spec in STREAMS.items()}
         draw(kind, hottest, ids, DOCS / "figures" / "schemes" / f"{name}.png")
         (DOCS / "schemes" / f"{name}.md").write_text(page(kind, numbers[name]))
@@ -157,7 +157,7 @@ def table_of(numbers: dict[str, dict[str, tuple[float, float]]]) -> str:
     head = "| scheme | paper | what it does | use it when | " + " | ".join(labels) + " |"
     lines = [head, "|---|---|---|---|" + "---|" * len(labels)]
     for name, found in numbers.items():
-        kind = ef.schemes()[name]
+        kind = ef.list_schemes()[name]
         cells = " | ".join(f"{even:.2f} / {memory:.2f}" for even, memory in found.values())
         lines.append(f"| [{name}]({name}.md) | {kind.paper} | {kind.summary} | {USE[name]} | {cells} |")
     return "\n".join(lines) + "\n"

@@ -60,7 +60,7 @@ def spark() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def rocks(spark: Any) -> Iterator[Any]:
     """The session, with the state store that merging in Python needs, and few partitions."""
-    from evenflow.spark.merging import PROVIDER, ROCKS_DB
+    from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 
     changed = {PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "2"}
     before = {name: spark.conf.get(name) for name in changed}

@@ -81,10 +81,10 @@ def test_help_is_quick(arguments: list[str]) -> None:
 def test_the_package_loads_its_names_when_they_are_used() -> None:
     program = (
         "import sys, evenflow.schemes.base, evenflow as ef\n"
-        "assert ef.schemes().keys() == evenflow.schemes.schemes().keys()\n"
+        "assert ef.list_schemes().keys() == evenflow.schemes.list_schemes().keys()\n"
         "assert set(ef.__all__) <= set(dir(ef))\n"
         "from evenflow import *\n"
-        "assert scheme('key') == ef.scheme('key') and 'key' in schemes()\n"
+        "assert scheme('key') == ef.scheme('key') and 'key' in list_schemes()\n"
         "assert 'pyspark' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -159,8 +159,8 @@ def test_the_shell_completes_names() -> None:
 
 def test_schemes_lists_what_is_registered() -> None:
     listed = {scheme["name"]: scheme for scheme in run_json("schemes")}
-    assert listed.keys() == ef.schemes().keys()
-    for name, kind in ef.schemes().items():
+    assert listed.keys() == ef.list_schemes().keys()
+    for name, kind in ef.list_schemes().items():
         assert {entry["name"]: entry["default"] for entry in listed[name]["parameters"]} == json.loads(
             json.dumps(kind().parameters())
         )
@@ -172,7 +172,7 @@ def test_schemes_lists_what_is_registered() -> None:
 
 def test_schemes_for_people() -> None:
     output = run("schemes").stdout
-    for name in ef.schemes():
+    for name in ef.list_schemes():
         assert f"| {name} " in output
     assert "distinct=True" in output
 
@@ -201,12 +201,12 @@ def test_bench_routers() -> None:
     }
     assert sum(map(len, parts.values())) == len(rows)
     names = [row["scheme"] for row in parts["speed"]]
-    assert sorted(names) == sorted([*ef.schemes(), "explicit"])
+    assert sorted(names) == sorted([*ef.list_schemes(), "explicit"])
     assert {row["workers"] for row in parts["speed"]} == {20}
     assert [row["relative_to_key"] for row in parts["speed"] if row["scheme"] == "key"] == [1.0]
     assert all(row["ok"] is None for row in parts["speed"])  # the limits are for 100 workers
     assert [row["workers"] for row in parts["growth"]] == [10, 100, 1000] * 2
-    assert {row["scheme"] for row in parts["memory"]} == set(ef.schemes())
+    assert {row["scheme"] for row in parts["memory"]} == set(ef.list_schemes())
     assert all(row["details"]["distinct_keys"] == [2, 2000] for row in parts["memory"])
     assert all(row["ok"] == (row["value"] >= float(row["limit"].split()[-1])) for row in parts["peers"])
 
@@ -241,7 +241,7 @@ def test_the_other_benchmarks(name: str, tiny: None) -> None:
 
 def test_bench_simulator(tiny: None) -> None:
     rows = run_json("bench", "simulator", "--quick")
-    assert [row["scheme"] for row in rows if row["what"] == "simulated over key"] == list(ef.schemes())
+    assert [row["scheme"] for row in rows if row["what"] == "simulated over key"] == list(ef.list_schemes())
     assert all((row["ok"] is None) == (row["limit"] is None) for row in rows)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
-from evenflow.columns import as_column
+from evenflow.keys.columns import as_column
 
 NAN = float("nan")
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 7)

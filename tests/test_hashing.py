@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenflow as ef
 from arrow_samples import ALL_TYPES, POINT, SPARK_TYPES, sample
-from evenflow.hashing import SEED
+from evenflow.keys.hashing import SEED
 from reference.xxhash import plain, spark_hash, xxh64
 
 

@@ -7,11 +7,11 @@ import pytest
 
 import evenflow as ef
 from evenflow.plan import make_plan
-from evenflow.planning import Counted, buckets_for, needs_counts, plan_for
-from evenflow.schemes.base import schemes
+from evenflow.plan.from_scheme import Counted, buckets_for, needs_counts, plan_for
+from evenflow.schemes.base import list_schemes
 from evenflow.schemes.explicit import ExplicitRouter
 
-PLANNABLE = [name for name, kind in schemes().items() if kind.plannable]
+PLANNABLE = [name for name, kind in list_schemes().items() if kind.plannable]
 
 
 def counted(z: float = 1.4, keys: int = 500, seed: int = 1) -> Counted:
@@ -32,7 +32,7 @@ def test_every_plannable_scheme_has_a_plan_whose_expectations_add_up(name: str) 
         assert plan.splits == 0
 
 
-@pytest.mark.parametrize("name", sorted(set(schemes()) - set(PLANNABLE)))
+@pytest.mark.parametrize("name", sorted(set(list_schemes()) - set(PLANNABLE)))
 def test_a_scheme_that_cannot_be_planned_says_so(name: str) -> None:
     with pytest.raises(ef.EvenflowError, match=rf"{name} decides row by row .*mode='online'.*fill"):
         plan_for(ef.scheme(name), 4)

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import evenflow as ef
 from evenflow.cli import main
-from evenflow.simulate import Aggregation, Capacities, Queueing, Rescale, simulate
-from evenflow.simulate.result import plain
+from evenflow.simulator import Aggregation, Capacities, Queueing, Rescale, simulate
+from evenflow.simulator.result import plain
 
 STREAM = "zipf:z=1.4,keys=100,messages=2000,seed=1"
 FIELDS = {
@@ -226,9 +226,9 @@ def test_mistakes_are_answered_with_a_sentence(arguments: tuple[str, ...], sente
 
 
 def test_what_one_scheme_cannot_do_is_said_before_the_first_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    import evenflow.simulate
+    import evenflow.simulator
 
-    monkeypatch.setattr(evenflow.simulate, "simulate", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr(evenflow.simulator, "simulate", lambda *_, **__: pytest.fail("it ran"))
     said = refusal("--scheme", "fill,key", "--stream", STREAM, "--workers", "4", "--rescale", "100:5")
     assert "key cannot change its number of workers" in said
 

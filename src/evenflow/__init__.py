@@ -5,31 +5,46 @@
 >>> router.route(ef.hash_keys(["to", "be", "or", "not", "to", "be"])).size
 6
 
-Names load when they are first used: numba alone would make ``evenflow --help`` wait for half a second.
+Names load on first use: importing numba alone would delay ``evenflow --help`` by half a second.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
+    from evenflow.advisor import advise
     from evenflow.keys import hash_keys
-    from evenflow.schemes import Router, Scheme, WorkerReport, register, scheme, schemes
+    from evenflow.plan import Plan
+    from evenflow.schemes import Router, Scheme, WorkerReport, list_schemes, register, scheme
+    from evenflow.simulator import simulate
 
 __version__ = "0.1.0"
-__all__ = ["EvenflowError", "Router", "Scheme", "WorkerReport", "hash_keys", "register", "scheme", "schemes"]
+__all__ = [
+    "EvenflowError",
+    "Plan",
+    "Router",
+    "Scheme",
+    "WorkerReport",
+    "advise",
+    "hash_keys",
+    "list_schemes",
+    "register",
+    "scheme",
+    "simulate",
+]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "schemes":  # the sub-package is callable, as it has the name of the function
-        return import_module("evenflow.schemes")
-    if name not in __all__:
-        raise AttributeError(f"module 'evenflow' has no attribute {name!r}")
-    value = getattr(import_module("evenflow.keys" if name == "hash_keys" else "evenflow.schemes"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, _ = lazy_loader.attach(
+    __name__,
+    submodules=["schemes", "streams"],
+    submod_attrs={
+        "advisor": ["advise"],
+        "errors": ["EvenflowError"],
+        "keys": ["hash_keys"],
+        "plan": ["Plan"],
+        "schemes": ["Router", "Scheme", "WorkerReport", "list_schemes", "register", "scheme"],
+        "simulator": ["simulate"],
+    },
+)

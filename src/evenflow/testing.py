@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,28 +20,9 @@ from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 PATIENCE = 300.0  # seconds until a state that should come is given up
-LOCAL = {
-    "spark.ui.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "8",  # 200 are for clusters
-    "spark.ui.showConsoleProgress": "false",
-}
-
-
-def local_session(master: str = "local[2]", **settings: Any) -> SparkSession:
-    """Return a session on loopback without a web page, whose tasks run this very Python."""
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master)
-    for name, value in {**LOCAL, **settings}.items():
-        builder = builder.config(name, str(value))
-    return builder.getOrCreate()
 
 
 def wait_for(state: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:

@@ -15,8 +15,8 @@ from apps.test_aggregators import SlowBayes
 from evenflow.apps import parse_app
 from evenflow.apps.generated import Points, Trades
 from evenflow.apps.tree import Tree
-from evenflow.spark.inputs import open_input
-from evenflow.spark.pipeline import Job, Progress, run
+from evenflow.runner.pipeline import Job, Progress, run
+from evenflow.runner.sources import open_input
 from evenflow.streams import Zipf
 
 pytestmark = pytest.mark.spark

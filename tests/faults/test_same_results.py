@@ -24,8 +24,8 @@ from spark.tables import rows_of, tables
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
-PAIRS = [(name, "online") for name in sorted(ef.schemes())] + [
-    (name, "planned") for name, kind in sorted(ef.schemes().items()) if kind.plannable
+PAIRS = [(name, "online") for name in sorted(ef.list_schemes())] + [
+    (name, "planned") for name, kind in sorted(ef.list_schemes().items()) if kind.plannable
 ]
 # all of them one by one, or a few that are drawn
 DRAWN = [st.just(pair) for pair in PAIRS] if ALL else [st.sampled_from(PAIRS)]

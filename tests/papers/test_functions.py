@@ -20,9 +20,9 @@ from evenflow.papers.functions.common import APPROACHES, COMBINATIONS, CONSISTEN
 from evenflow.papers.functions.example import LAYOUTS, balances, measure_thresholds, measure_toy
 from evenflow.papers.functions.growth import UNIFORM, Workload, building, grown, last_step, sizes
 from evenflow.papers.functions.parameters import UTILITIES
-from evenflow.schemes.construction import place
+from evenflow.schemes.cost_model import Costs, resource
 from evenflow.schemes.explicit import Explicit, ExplicitRouter
-from evenflow.schemes.partitioning import Costs, resource
+from evenflow.schemes.key_placement import place
 
 FIGURES = ["fig1", "thresholds", *(f"fig{number}" for number in range(3, 15)), "lookup"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from evenflow.advise.profile import Trace
+from evenflow.advisor.profile import Trace
 from evenflow.errors import EvenflowError
 from evenflow.report.figures import (
     Point,
@@ -23,8 +23,8 @@ from evenflow.report.figures import (
     moments,
 )
 from evenflow.report.style import as_svg, colour_of, plain_number, save, styled
-from evenflow.schemes import schemes
-from evenflow.simulate import Queueing, Rescale, simulate
+from evenflow.schemes import list_schemes
+from evenflow.simulator import Queueing, Rescale, simulate
 
 STREAM = "zipf:z=1.4,keys=100,messages=2000"
 
@@ -143,7 +143,7 @@ def test_points_of_one_place_share_a_name_but_the_chosen_stands_alone() -> None:
 
 
 def test_known_schemes_have_colours_of_their_own() -> None:
-    colours = [colour_of(name) for name in schemes()]
+    colours = [colour_of(name) for name in list_schemes()]
     assert len(set(colours)) == len(colours)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.report.simulation import tables
-from evenflow.simulate import Aggregation, Queueing, Rescale, simulate
+from evenflow.simulator import Aggregation, Queueing, Rescale, simulate
 
 STREAM = "zipf:z=1.4,keys=100,messages=2000"
 

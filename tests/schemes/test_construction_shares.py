@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.schemes.construction import ALGORITHMS, place
-from evenflow.schemes.partitioning import Costs
+from evenflow.schemes.cost_model import Costs
+from evenflow.schemes.key_placement import ALGORITHMS, place
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

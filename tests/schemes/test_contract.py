@@ -89,7 +89,7 @@ def test_conserves_and_stays_in_range(case: Case, keys: UInt64Array, workers: in
     assert np.bincount(destinations, minlength=workers).tolist() == router.loads.tolist()
 
 
-@pytest.mark.parametrize("name", [name for name, kind in ef.schemes().items() if kind.needs_time])
+@pytest.mark.parametrize("name", [name for name, kind in ef.list_schemes().items() if kind.needs_time])
 def test_a_long_call_has_one_logical_clock(name: str) -> None:
     keys = stream(1, 200_000, 300, 1.2)
     times = np.arange(keys.size) * (3 / 1e4)  # three sources share the default rate
@@ -128,15 +128,15 @@ def test_rescales_or_says_that_it_cannot(case: Case) -> None:
 
 
 def test_every_scheme_has_a_reference_and_a_case() -> None:
-    assert set(REFERENCES) == set(ef.schemes())
-    assert {case.name for case in CASES} == set(ef.schemes())
+    assert set(REFERENCES) == set(ef.list_schemes())
+    assert {case.name for case in CASES} == set(ef.list_schemes())
 
 
 def test_two_processes_agree() -> None:
     program = (
         "import evenflow as ef, numpy as np\n"
         "keys = np.random.default_rng(1).zipf(1.3, 3000).astype(np.uint64)\n"
-        "for name in ef.schemes():\n"
+        "for name in ef.list_schemes():\n"
         "    print(name, ef.scheme(name).router(7, seed=5).route(keys).tolist())\n"
     )
     runs = {

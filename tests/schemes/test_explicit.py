@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 import evenflow as ef
 from evenflow.kernels import Float64Array, UInt64Array
-from evenflow.schemes.construction import ALGORITHMS, UTILITIES, place
-from evenflow.schemes.explicit import Explicit, ExplicitRouter, rebuild_together
-from evenflow.schemes.partitioning import (
+from evenflow.schemes.cost_model import (
     Costs,
     Imbalance,
     Migration,
@@ -21,6 +19,8 @@ from evenflow.schemes.partitioning import (
     objective,
     tolerance,
 )
+from evenflow.schemes.explicit import Explicit, ExplicitRouter, rebuild_together
+from evenflow.schemes.key_placement import ALGORITHMS, UTILITIES, place
 from reference.functions import ExplicitReference, Problem, solve
 
 # Fig. 1: X Z V R U Y W L

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+from evenflow.plan.bin_packing import pour, settle
 from evenflow.schemes.fill import FillRouter, new_homes
 from evenflow.schemes.fill_owner import OwnerRouter, settle_together
-from evenflow.schemes.pour import pour, settle
 from reference.fill import FillReference
 from reference.fill import settle as slow_settle
 
@@ -192,7 +192,7 @@ def test_real_streams_cost_less_than_with_any_other_scheme(real_streams: Path, n
     column = pq.read_table(real_streams / f"{name}.parquet", columns=["key"])["key"]
     keys = ef.hash_keys(column)
     memory = {}
-    for scheme in ["fill", *(other for other in OTHERS if other in ef.schemes())]:
+    for scheme in ["fill", *(other for other in OTHERS if other in ef.list_schemes())]:
         workers = ef.scheme(scheme).router(n, seed=1).route(keys)
         if np.bincount(workers, minlength=n).max() * n / keys.size <= 1.05:
             memory[scheme] = replicas(keys, workers)

@@ -8,9 +8,9 @@ import evenflow as ef
 from evenflow.schemes.spelling import parse_scheme, parse_schemes, spell
 
 
-@pytest.mark.parametrize("name", sorted(ef.schemes()))
+@pytest.mark.parametrize("name", sorted(ef.list_schemes()))
 def test_every_name_and_alias_spells_its_scheme(name: str) -> None:
-    for word in (name, *ef.schemes()[name].aliases):
+    for word in (name, *ef.list_schemes()[name].aliases):
         assert parse_scheme(word) == ef.scheme(name)
         assert spell(parse_scheme(word)) == name
 
@@ -33,7 +33,7 @@ def test_a_scheme_given_twice_is_taken_once_but_other_parameters_are_another_sch
 
 
 def test_all_is_every_scheme() -> None:
-    assert {found.name for found in parse_schemes("all")} == set(ef.schemes())
+    assert {found.name for found in parse_schemes("all")} == set(ef.list_schemes())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from evenflow.spark import aggregate, apply
-from evenflow.spark.merging import PROVIDER, ROCKS_DB
+from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import ROWS, late_batches, read_batches, run_to_end, write_batches
 from spark.tables import rows_of, table

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from evenflow.spark import balance, loads
-from evenflow.spark.control import Control
+from evenflow.spark.monitoring.control_dir import Control
 from evenflow.testing import wait_for
 from spark.stream_files import read_batches, write_batches
 

@@ -64,7 +64,7 @@ def restarted(start: Any) -> Any:
 
 
 def forgot(spark: Any, folder: Path) -> bool:
-    from evenflow.spark.state_table import history
+    from evenflow.spark.state.table import history
 
     last = next(history(folder / "silent"), None)
     return last is not None and last[1].batch >= 3 and last[1].loads["state_keys"] == 0

@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 
 from evenflow import EvenflowError
 from evenflow.spark import Aggregator, aggregate
-from evenflow.spark.merging import PROVIDER, ROCKS_DB
+from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import (
     ARROW,

@@ -16,16 +16,16 @@ from pyspark.sql import functions as F
 import evenflow as ef
 from arrow_samples import SPARK_TYPES, sample
 from evenflow.plan import Plan, make_plan
-from evenflow.schemes.base import schemes
+from evenflow.schemes.base import list_schemes
 from evenflow.spark import balance, planned
-from evenflow.spark.columns import key_hash, with_keys
-from evenflow.spark.lookup import route, with_worker
-from evenflow.spark.placement import Placed, place
+from evenflow.spark.routing.key_columns import key_hash, with_keys
+from evenflow.spark.routing.place import Placed, place
+from evenflow.spark.routing.plan_sql import route, with_worker
 from spark.explained import exchanges
 
 pytestmark = pytest.mark.spark
 
-PLANNABLE = [name for name, kind in schemes().items() if kind.plannable]
+PLANNABLE = [name for name, kind in list_schemes().items() if kind.plannable]
 KEY_TYPES = [
     *(pa.string(), pa.binary(), pa.int32(), pa.float64(), pa.bool_(), pa.date32(), pa.list_(pa.int32())),
     *(pa.decimal128(38, 18), pa.decimal128(7, 2), pa.timestamp("us", "UTC"), pa.timestamp("us")),

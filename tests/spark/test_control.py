@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evenflow as ef
-from evenflow.spark.control import LARGEST_LOG, LOG, Control
+from evenflow.spark.monitoring.control_dir import LARGEST_LOG, LOG, Control
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

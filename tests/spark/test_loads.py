@@ -11,9 +11,9 @@ import pytest
 
 import evenflow as ef
 from evenflow.spark import apply, balance, loads
-from evenflow.spark.busy import Timed, take_time
-from evenflow.spark.control import Control
-from evenflow.spark.loads import HotKey, Loads
+from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.monitoring.loads import HotKey, Loads
+from evenflow.spark.monitoring.task_timing import Timed, take_time
 
 
 @pytest.mark.spark
@@ -70,7 +70,7 @@ def test_waiting_is_not_working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             spend(1)
             yield batch
 
-    monkeypatch.setattr("evenflow.spark.busy.time.perf_counter", lambda: now)
+    monkeypatch.setattr("evenflow.spark.monitoring.task_timing.time.perf_counter", lambda: now)
     for _ in Timed(work, str(tmp_path))(slow_rows()):
         spend(7)  # whoever takes the results
     (note,) = Control(tmp_path).notes("busy")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.plan import bucket_of, make_plan
-from evenflow.spark.lookup import alias_cells, perfect_slots, route
+from evenflow.spark.routing.plan_sql import alias_cells, perfect_slots, route
 
 
 @given(count=st.integers(0, 3000), seed=st.integers(0, 2**32))

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 import evenflow as ef
 from evenflow.spark import balance
-from evenflow.spark.online import CHECKSUM, online_worker, require_online
-from evenflow.spark.source import Online
+from evenflow.spark.routing.online import CHECKSUM, online_worker, require_online
+from evenflow.spark.routing.online_task import Online
 from evenflow.streams import Zipf
 from spark.explained import exchanges
 from spark.tables import rows_of, tables
@@ -49,7 +49,7 @@ def partitions(frame: Any) -> list[int]:
 def test_every_scheme_decides_as_its_routers_do(rows: Any) -> None:
     """Row by row the same as Router.route over each partition."""
     workers, few = 5, rows.where("number < 4000").select("key", F.spark_partition_id().alias("partition"))
-    for scheme in map(ef.scheme, ef.schemes()):
+    for scheme in map(ef.scheme, ef.list_schemes()):
         scheme.router(workers).route(np.zeros(1, np.uint64))  # compiled here, not by each Python worker
         online = Online(scheme, workers, seed=3, sources=FILES)
         placed = few.select("*", online_worker(F.xxhash64("key"), online).alias("worker")).toArrow()
@@ -77,7 +77,7 @@ def test_balanced(rows: Any, scan: bool) -> None:
 @settings(max_examples=8)
 @given(
     given_table=tables(),
-    scheme=st.sampled_from(sorted(ef.schemes())),
+    scheme=st.sampled_from(sorted(ef.list_schemes())),
     workers=st.sampled_from([1, 3, 16]),
     shuffled=st.booleans(),
 )

@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 
 import evenflow as ef
 from evenflow.plan import make_plan
-from evenflow.planning import Counted
+from evenflow.plan.from_scheme import Counted
 from evenflow.spark import balance, loads
-from evenflow.spark.control import Control
-from evenflow.spark.observed import Observed, plain
-from evenflow.spark.placement import Placed
-from evenflow.spark.plan_source import PlanReader, plan_file
-from evenflow.spark.refresh import Refresher, read_plan
+from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.replanning.batch_stats import Observed, plain
+from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
+from evenflow.spark.replanning.replanner import Refresher, read_plan
+from evenflow.spark.routing.place import Placed
 from evenflow.testing import wait_for
 from spark.explained import exchanges
 from spark.stream_files import read_batches, write_batches

@@ -15,9 +15,9 @@ import pytest
 
 import evenflow as ef
 from evenflow.apps import parse_app
-from evenflow.spark.inputs import open_input
-from evenflow.spark.observed import Observed
-from evenflow.spark.pipeline import Job, Progress, run
+from evenflow.runner.pipeline import Job, Progress, run
+from evenflow.runner.sources import open_input
+from evenflow.spark.replanning.batch_stats import Observed
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 

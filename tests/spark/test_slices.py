@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from evenflow import EvenflowError
 from evenflow.spark import Aggregator
-from evenflow.spark.folding import Merge, Reduce
-from evenflow.spark.groups import WholeGroups
-from evenflow.spark.records import Records, to_array, to_values
-from evenflow.spark.slices import Layout, canonical, cut, same, side_by_side
-from evenflow.spark.stored import keys_to_text, restore, store, text_to_keys
+from evenflow.spark.grouped.aggregate_task import Merge, Reduce
+from evenflow.spark.grouped.apply_task import WholeGroups
+from evenflow.spark.grouped.record_columns import Records, to_array, to_values
+from evenflow.spark.grouped.runs import Layout, canonical, cut, same, side_by_side
+from evenflow.spark.grouped.state_encoding import keys_to_text, restore, store, text_to_keys
 
 NAN = float("nan")
 floats = st.sampled_from([0.0, -0.0, 1.5, NAN, math.inf, None])

@@ -11,8 +11,8 @@ import pytest
 import evenflow as ef
 from evenflow.kernels import UInt64Array
 from evenflow.schemes.fill import FillRouter
-from evenflow.spark import snapshots
-from evenflow.spark.snapshots import Snapshots, create
+from evenflow.spark.routing import router_snapshots as snapshots
+from evenflow.spark.routing.router_snapshots import Snapshots, create
 
 WORKERS = 8
 

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from evenflow.errors import EvenflowError
 from evenflow.plan import bucket_of as plan_bucket_of
 from evenflow.plan import make_plan
-from evenflow.spark import state_files
-from evenflow.spark.homes import STATE_BUCKETS, Owners, bucket_of
-from evenflow.spark.merging_files import needed_by, runs_to_merge
-from evenflow.spark.state_files import (
+from evenflow.spark.state import files as state_files
+from evenflow.spark.state.compaction import needed_by, runs_to_merge
+from evenflow.spark.state.files import (
     Cache,
     DamagedFile,
     StateFile,
@@ -29,8 +28,9 @@ from evenflow.spark.state_files import (
     read_footer,
     write_state,
 )
-from evenflow.spark.state_layout import StateLayout
-from evenflow.spark.state_lock import release_lock, take_lock
+from evenflow.spark.state.lock import release_lock, take_lock
+from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Owners, bucket_of
+from evenflow.spark.state.schema import StateLayout
 
 LAYOUT = StateLayout(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]))
 
@@ -170,7 +170,7 @@ def test_one_query_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(EvenflowError, match="one query at a time"):
         take_lock(tmp_path, "b")
     program = (
-        "import sys; from pathlib import Path; from evenflow.spark.state_lock import take_lock\n"
+        "import sys; from pathlib import Path; from evenflow.spark.state.lock import take_lock\n"
         "try: take_lock(Path(sys.argv[1]), 'c')\n"
         "except ValueError as error: sys.exit(str(error))"
     )

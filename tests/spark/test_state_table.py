@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from evenflow.errors import EvenflowError
-from evenflow.spark.state_files import write_state
-from evenflow.spark.state_layout import StateLayout
-from evenflow.spark.state_table import Committed, StateTable, committed_at, history
+from evenflow.spark.state.files import write_state
+from evenflow.spark.state.schema import StateLayout
+from evenflow.spark.state.table import Committed, StateTable, committed_at, history
 
 LAYOUT = StateLayout(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]))
 

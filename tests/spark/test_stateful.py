@@ -16,8 +16,8 @@ from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 
 from evenflow.errors import EvenflowError
+from evenflow.owners import AutoWorkers
 from evenflow.spark import KeyedProcessor, loads, read_state, stateful
-from evenflow.spark.ownership import AutoWorkers
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 from spark.processors import OUTPUT, STREAM, Adding, Everything, Late, Sessions
@@ -285,7 +285,7 @@ def test_late_rows(spark: Any, tmp_path: Path, late: str) -> None:
 
 
 def query_notes(folder: Path) -> list[Any]:
-    from evenflow.spark.control import Control
+    from evenflow.spark.monitoring.control_dir import Control
 
     return list(Control(folder / "state" / "_evenflow").notes())
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from evenflow.report.tables import Table
-    from evenflow.spark.aggregator import Aggregator
+    from evenflow.spark.grouped.aggregator import Aggregator
 
 AnyApp = TypeVar("AnyApp", bound="App")
 View = dict[str, Any]
@@ -74,7 +74,7 @@ class App(ABC):
 
     def results(self, frame: DataFrame, setting: Setting) -> DataFrame:
         """Return one row per key with what is known of it, in batch or streaming."""
-        from evenflow.spark.aggregate import aggregate
+        from evenflow.spark.operators.aggregate import aggregate
 
         rows, by = self.rows(frame, setting)
         return aggregate(
@@ -167,7 +167,7 @@ def column(frame: DataFrame, app: App, parameter: str) -> Column:
     """Return the column that an app's parameter names, or say how to name another."""
     from pyspark.sql import functions as F
 
-    from evenflow.spark.columns import quoted
+    from evenflow.spark.routing.key_columns import quoted
 
     name = getattr(app, parameter)
     if name not in frame.columns:
@@ -182,6 +182,6 @@ def key_column(frame: DataFrame, name: str) -> Column:
     """Return a column of the key, which may be a field inside another."""
     from pyspark.sql import functions as F
 
-    from evenflow.spark.columns import quoted
+    from evenflow.spark.routing.key_columns import quoted
 
     return F.col(quoted(name) if name in frame.columns else name)

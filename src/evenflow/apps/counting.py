@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from evenflow.apps.base import App, Setting, View, register
 from evenflow.apps.windows import check_span, latest, window_name, with_window
 from evenflow.errors import EvenflowError
-from evenflow.spark.aggregator import Aggregator
+from evenflow.spark.grouped.aggregator import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -25,7 +25,7 @@ from evenflow.apps.histograms import EMPTY, Histogram, histogram, merged
 from evenflow.apps.tree import Split, Tree, best_split
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array
-from evenflow.spark.aggregator import Aggregator
+from evenflow.spark.grouped.aggregator import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -136,7 +136,7 @@ class DecisionTree(App):
         from pyspark.sql import functions as F
         from pyspark.sql import types as T
 
-        from evenflow.spark.columns import quoted
+        from evenflow.spark.routing.key_columns import quoted
 
         names = self.names(frame)
         missing = [name for name in names if name not in frame.columns]

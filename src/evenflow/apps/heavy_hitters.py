@@ -20,14 +20,14 @@ import numpy as np
 from evenflow.apps.base import App, Setting, View, check, key_column, register
 from evenflow.keys import hash_keys
 from evenflow.sketches.space_saving import SpaceSaving, load_counters
-from evenflow.spark.aggregator import Aggregator
+from evenflow.spark.grouped.aggregator import Aggregator
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from evenflow.report.tables import Table
-    from evenflow.spark.placement import Placed
+    from evenflow.spark.routing.place import Placed
 
 Homes = Callable[[int], Collection[int]]
 
@@ -209,8 +209,8 @@ class HeavyHittersApp(App):
 
     def results(self, frame: DataFrame, setting: Setting) -> DataFrame:
         """Return one summary per worker, of the rows of this batch: they are merged when it is folded."""
-        from evenflow.spark.balance import balance
-        from evenflow.spark.busy import take_time
+        from evenflow.spark.monitoring.task_timing import take_time
+        from evenflow.spark.operators.balance import balance
 
         def keep_plan(placed: Placed) -> None:
             if placed.plan is not None and not frame.isStreaming:
@@ -252,7 +252,7 @@ class HeavyHittersApp(App):
     def _homes(self, setting: Setting) -> Homes | None:
         """Return where keys were sent; of a stream only a plan that never changes tells it."""
         from evenflow.plan import Plan
-        from evenflow.planning import needs_counts, plan_for
+        from evenflow.plan.from_scheme import needs_counts, plan_for
 
         file, scheme = setting.folder / PLAN_FILE, setting.scheme
         if setting.at_once and file.exists():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from evenflow.apps.base import App, Setting, View, check, column, register
 from evenflow.apps.counting import SCHEMA, Count
 from evenflow.errors import EvenflowError
-from evenflow.spark.aggregator import Aggregator
+from evenflow.spark.grouped.aggregator import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -144,7 +144,7 @@ class NaiveBayes(App):
         from pyspark.sql import functions as F
         from pyspark.sql import types as T
 
-        from evenflow.spark.columns import quoted
+        from evenflow.spark.routing.key_columns import quoted
 
         if self.features not in frame.columns and "+" in self.features:
             names = self.features.split("+")

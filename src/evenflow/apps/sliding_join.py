@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenflow.kernels import Float64Array
-from evenflow.spark.keyed_processor import KeyedProcessor, State
+from evenflow.spark.state.processor import KeyedProcessor, State
 
 OUTPUT = "key string, rows long, comparisons long, matches long"
 _BLOCK = 512  # new rows that are compared at a time

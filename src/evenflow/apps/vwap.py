@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from evenflow.apps.base import App, Setting, View, column, key_column, register
 from evenflow.apps.windows import check_span, latest, window_name, with_window
-from evenflow.spark.aggregator import Aggregator
+from evenflow.spark.grouped.aggregator import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

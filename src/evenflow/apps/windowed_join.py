@@ -19,7 +19,7 @@ import numpy as np
 from evenflow.apps.base import App, Setting, View, check, column, key_column, register
 from evenflow.apps.windows import check_span, time_column, window_name, with_window
 from evenflow.kernels import Float64Array
-from evenflow.spark.aggregator import Aggregator
+from evenflow.spark.grouped.aggregator import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

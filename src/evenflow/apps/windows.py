@@ -41,7 +41,7 @@ def time_column(frame: DataFrame, name: str | None, app: str) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    from evenflow.spark.columns import quoted
+    from evenflow.spark.routing.key_columns import quoted
 
     chosen = name if name is not None else next((one for one in TIMES if one in frame.columns), None)
     if chosen is None or chosen not in frame.columns:
@@ -64,7 +64,7 @@ def with_window(
     """Return the frame, on a stream with a watermark, and the window of a row as a column of the key."""
     from pyspark.sql import functions as F
 
-    from evenflow.spark.columns import helper
+    from evenflow.spark.routing.key_columns import helper
 
     name = helper(frame, "time")
     timed = frame.select("*", time_column(frame, time, app).alias(name))

@@ -21,10 +21,10 @@ from evenflow.bench.measure import Row, Say, against, silent
 from evenflow.bench.subjects import Subject, routing, zipf
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.plan.bin_packing import pour
 from evenflow.report.tables import Table
 from evenflow.schemes.fill import FillRouter
-from evenflow.schemes.pour import pour
-from evenflow.simulate import Capacities, Queueing, Rescale, simulate
+from evenflow.simulator import Capacities, Queueing, Rescale, simulate
 from evenflow.streams import Stream, open_stream
 
 EPSILON = 0.02
@@ -57,7 +57,7 @@ def run(quick: bool = False, data: str | None = None, say: Say = silent) -> list
 def frontier(streams: Sequence[str], workers: Sequence[int], say: Say = silent) -> list[Row]:
     """Measure balance and memory of every scheme on every stream; fill may cost 1.02 of the best even one."""
     rows: list[Row] = []
-    names = list(ef.schemes())
+    names = list(ef.list_schemes())
     for place, (spec, n) in enumerate((spec, n) for spec in streams for n in workers):
         own = []
         for step, name in enumerate(names):

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 import evenflow as ef
 from evenflow.bench.measure import Prepare, Row, Say, against, silent
-from evenflow.hashing import SEED
 from evenflow.kernels import kernel
+from evenflow.keys.hashing import SEED
+from evenflow.keys.xxhash import hash_bytes
 from evenflow.report.tables import Table
-from evenflow.xxhash import hash_bytes
 
 KEYS = 10**6
 ONE_BY_ONE = 100  # the share of the keys that is hashed one by one; the speed does not depend on how many

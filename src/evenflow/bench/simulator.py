@@ -15,7 +15,7 @@ from evenflow.bench.measure import Prepare, Row, Say, against, silent
 from evenflow.bench.subjects import Subject, routing, zipf
 from evenflow.kernels import UInt64Array
 from evenflow.report.tables import Table
-from evenflow.simulate import Queueing, simulate
+from evenflow.simulator import Queueing, simulate
 from evenflow.streams import Stream, Zipf
 from evenflow.streams.base import CHUNK, Chunk
 
@@ -72,7 +72,7 @@ def run(quick: bool = False, say: Say = silent) -> list[Row]:
         ("routing over key", by_key, {"key": by_key, "partial-key": partial}, None),
         ("simulated over routing", partial, {"partial-key": simulating("partial-key")}, 3.0),
         ("with head over routing", partial, {"partial-key": simulating("partial-key", head=1 / 500)}, 3.0),
-        ("simulated over key", by_key, {name: simulating(name) for name in ef.schemes()}, 30.0),
+        ("simulated over key", by_key, {name: simulating(name) for name in ef.list_schemes()}, 30.0),
         (
             "queued over key",
             by_key,

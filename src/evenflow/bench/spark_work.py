@@ -28,7 +28,7 @@ from evenflow.report.tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from evenflow.spark.placement import Placed
+    from evenflow.spark.routing.place import Placed
 
     Session = Callable[[str], SparkSession]  # master -> a session on it
 
@@ -218,7 +218,7 @@ def stream(spark: SparkSession, rows: int, batches: int, say: Say = silent) -> l
     from pyspark.sql import functions as F
 
     from evenflow.spark import aggregate
-    from evenflow.spark.merging import PROVIDER, ROCKS_DB
+    from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 
     spark.conf.set(PROVIDER, ROCKS_DB)
     with zipf(spark, 1.4, rows * batches, files=batches) as df:
@@ -263,7 +263,7 @@ def per_batch(frame: DataFrame) -> tuple[float, float]:
 
 def placed_for(df: DataFrame, workers: int) -> Placed:
     """Return where `aggregate` would place the rows."""
-    from evenflow.spark.placement import place
+    from evenflow.spark.routing.place import place
 
     return place(df, "k", workers=workers)
 
@@ -273,9 +273,9 @@ def by_hand(moved: DataFrame, using: Count) -> DataFrame:
     import pyarrow as pa
     from pyspark.sql import functions as F
 
-    from evenflow.spark.folding import Reduce
-    from evenflow.spark.records import Records
-    from evenflow.spark.slices import Layout
+    from evenflow.spark.grouped.aggregate_task import Reduce
+    from evenflow.spark.grouped.record_columns import Records
+    from evenflow.spark.grouped.runs import Layout
 
     buffer = Records("Count", pa.schema([("rows", pa.int64())]), "buffer")
     reduce = Reduce(using, Layout((0,), ("k",), (0, 1), ("k", "v")), buffer, None, ("k", "rows"))

@@ -30,7 +30,7 @@ import evenflow as ef
 from evenflow.bench.measure import Row, Say, silent
 from evenflow.kernels import Int64Array
 from evenflow.report.tables import Table
-from evenflow.spark.keyed_processor import KeyedProcessor
+from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.streams.sampling import zipf_weights
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def run(session: Session, *, quick: bool = False, say: Say = silent) -> list[Row
 
 def prepared(spark: SparkSession, partitions: int) -> SparkSession:
     """Return the session with as many partitions for Spark's own state as ours has workers."""
-    from evenflow.spark.merging import PROVIDER, ROCKS_DB
+    from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
@@ -148,7 +148,7 @@ def moved(
     """Return what moves when a running query gets one worker more: as fetched, and as the functions say."""
     from evenflow.owners import Ownership
     from evenflow.spark import stateful
-    from evenflow.spark.state_table import history
+    from evenflow.spark.state.table import history
 
     distinct, rows = (5000, 20_000) if quick else (50_000, 300_000)
     keys = zipf_parts(1.0, distinct, rows, 1, seed=4)[0]

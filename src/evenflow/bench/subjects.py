@@ -107,7 +107,8 @@ def result(
 
 def every_scheme() -> list[Subject]:
     """Return every registered scheme with its defaults, key grouping first."""
-    return [Subject(ef.scheme(name)) for name in sorted(ef.schemes(), key=lambda name: (name != "key", name))]
+    names = sorted(ef.list_schemes(), key=lambda name: (name != "key", name))
+    return [Subject(ef.scheme(name)) for name in names]
 
 
 def lookup_alone() -> Subject:

@@ -14,7 +14,7 @@ from evenflow.commands.terminal import Json, print_json, progress
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
-    from evenflow.advise import Advice
+    from evenflow.advisor import Advice
 
 
 def advise(
@@ -57,7 +57,7 @@ def advise(
         from evenflow.report.page import check_page_path
 
         check_page_path(html)
-    from evenflow.advise import advise as advise_on
+    from evenflow.advisor import advise as advise_on
     from evenflow.commands.compiling import compiling_is_said
 
     with progress("advise") as watch, compiling_is_said():

@@ -19,7 +19,7 @@ from evenflow.java import SHORT_RUNS
 
 if TYPE_CHECKING:
     from evenflow.report.tables import Table
-    from evenflow.spark.pipeline import Progress
+    from evenflow.runner.pipeline import Progress
 
 SCHEMES = ("key", "fill")
 NAMES = {"key": "hashing", "fill": "evenflow"}
@@ -145,10 +145,10 @@ def _cut(batches: Iterator[Any], folder: Path) -> str:
 def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, rows: int, watch: Any) -> None:
     """Send a stream through a scheme."""
     from evenflow.apps.counting import Counting
+    from evenflow.runner.pipeline import Job
+    from evenflow.runner.pipeline import run as run_job
+    from evenflow.runner.sources import open_input
     from evenflow.schemes.base import scheme as scheme_named
-    from evenflow.spark.inputs import open_input
-    from evenflow.spark.pipeline import Job
-    from evenflow.spark.pipeline import run as run_job
 
     ran = stream.ran[scheme] = Ran(scheme, [0] * workers)
 

@@ -145,7 +145,7 @@ def disk() -> Check:
 
 def spark_runs() -> Check:
     """Run a small job through balanced workers, Python included."""
-    from evenflow.testing import local_session
+    from evenflow.spark.session import local_session
 
     try:
         with local_session(**{"spark.log.level": "ERROR"}) as session:

@@ -70,7 +70,7 @@ def reproduce(
     if show:
         _list(chosen, as_json)
         return
-    from evenflow.schemes.theirs import load_scheme
+    from evenflow.schemes.plugins import load_scheme
 
     sys.path.insert(0, str(Path.cwd()))
     for spec in own or []:

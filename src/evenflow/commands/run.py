@@ -21,7 +21,7 @@ from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
     from evenflow.apps import App
-    from evenflow.spark.pipeline import Progress
+    from evenflow.runner.pipeline import Progress
 
 _BAR = 30
 _MOST_WORKERS = 16  # shown
@@ -129,9 +129,9 @@ def run(
     for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
         if value is not None and value < 1:
             raise EvenflowError(f"{name} is {value}; it is 1 or more.")
-    from evenflow.spark.inputs import check_source, open_input
-    from evenflow.spark.pipeline import Job
-    from evenflow.spark.pipeline import run as run_job
+    from evenflow.runner.pipeline import Job
+    from evenflow.runner.pipeline import run as run_job
+    from evenflow.runner.sources import check_source, open_input
 
     rows = source or wanted.source
     check_source(rows)

@@ -28,7 +28,7 @@ def complete_scheme(incomplete: str) -> list[str]:
     """Return the scheme names that begin so, for the shell."""
     import evenflow as ef
 
-    return [name for name in ef.schemes() if name.startswith(incomplete)]
+    return [name for name in ef.list_schemes() if name.startswith(incomplete)]
 
 
 def schemes(
@@ -52,7 +52,7 @@ def schemes(
             typer.echo(f"{kind.name}: {kind.summary}\n\n{description(kind)}\n")
             show([_properties(kind), _parameters(kind)])
         return
-    kinds = list(ef.schemes().values())
+    kinds = list(ef.list_schemes().values())
     if as_json:
         print_json([describe(kind) for kind in kinds])
         return

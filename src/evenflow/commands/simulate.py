@@ -13,7 +13,7 @@ from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
     from evenflow.schemes import Scheme
-    from evenflow.simulate import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
+    from evenflow.simulator import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
 
 WORTH_A_PROCESS = 2e7  # messages in all; below that a process takes longer to start than it saves
 _QUEUES = "Queues"
@@ -134,7 +134,7 @@ def simulate(
     Any option of queues turns queueing on.
     """
     from evenflow.schemes.spelling import parse_schemes
-    from evenflow.simulate import Configuration
+    from evenflow.simulator import Configuration
     from evenflow.streams import open_stream
 
     schemes = parse_schemes(scheme)
@@ -214,13 +214,13 @@ def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None
             raise EvenflowError(f"--load is {load!r}; it is a share such as 0.8, or 'none'.") from None
     if not given and not wanted:
         return None
-    from evenflow.simulate import Queueing
+    from evenflow.simulator import Queueing
 
     return Queueing(**given)
 
 
 def _rescales(text: str | None) -> list[Rescale]:
-    from evenflow.simulate import Rescale
+    from evenflow.simulator import Rescale
 
     found = []
     for part in text.split(",") if text else ():
@@ -230,7 +230,7 @@ def _rescales(text: str | None) -> list[Rescale]:
 
 
 def _capacities(texts: list[str] | None) -> list[Capacities]:
-    from evenflow.simulate import Capacities
+    from evenflow.simulator import Capacities
 
     found = []
     for text in texts or ():
@@ -259,15 +259,15 @@ def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:
         if cost is not None:
             raise EvenflowError("--aggregate-cost needs --aggregate-every, the messages of a period.")
         return None
-    from evenflow.simulate import Aggregation
+    from evenflow.simulator import Aggregation
 
     return Aggregation(every, cost or 0.0)
 
 
 def _check(configuration: Configuration) -> None:
     """Refuse what a scheme cannot do before the first one runs."""
-    from evenflow.simulate import Rescale, parse_capacities
-    from evenflow.simulate.migration import as_costs
+    from evenflow.simulator import Rescale, parse_capacities
+    from evenflow.simulator.migration import as_costs
 
     one: Scheme = configuration.scheme  # type: ignore[assignment]
     router = one.router(configuration.workers, configuration.seed, sources=configuration.sources)
@@ -286,14 +286,14 @@ def _jobs(given: int | None, configurations: Sequence[Configuration], messages: 
         return given
     if messages is not None and messages * len(configurations) < WORTH_A_PROCESS:
         return 1
-    from evenflow.advise.compare import cores
+    from evenflow.advisor.compare import cores
 
     return min(cores(), len(configurations))
 
 
 def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Result], bool]:
     """Return the results, in order, and whether they are all there."""
-    from evenflow.simulate import Interrupted, simulate_many
+    from evenflow.simulator import Interrupted, simulate_many
 
     with progress("simulate") as watch:
         try:
@@ -314,7 +314,7 @@ def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple
     import dataclasses
 
     from evenflow.commands.compiling import compiling_is_said
-    from evenflow.simulate import simulate as simulate_one
+    from evenflow.simulator import simulate as simulate_one
 
     results: list[Result] = []
     with compiling_is_said():
@@ -347,7 +347,7 @@ def _show(
     results: Sequence[Result], labels: Sequence[str], as_json: bool, csv: Path | None, plot: Path | None
 ) -> None:
     if csv is not None:
-        from evenflow.simulate import results_table, write_table
+        from evenflow.simulator import results_table, write_table
 
         write_table(results_table(results), csv)
     if plot is not None:
@@ -356,7 +356,7 @@ def _show(
 
         save(lambda: draw_simulation(results, labels), plot)
     if as_json:
-        from evenflow.simulate.result import plain
+        from evenflow.simulator.result import plain
 
         print_json([plain(result.row()) for result in results])
         return

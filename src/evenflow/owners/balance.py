@@ -1,6 +1,6 @@
 """How even a function is, and what moves from one to the next, for what was counted (`functions` 3).
 
-Loads are of the three resources of :mod:`evenflow.schemes.partitioning`, divided by the workers' capacities.
+Loads are of the three resources of :mod:`evenflow.schemes.cost_model`, divided by the workers' capacities.
 Keys that were counted are taken one by one, the rest bucket by bucket. A worker without load would make Eq.
 2's max / min infinite and all functions equally bad; it is taken to have a hundredth of the mean.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from evenflow.kernels import Float64Array, Int32Array
 from evenflow.owners.functions import owners
 from evenflow.plan import Plan, bucket_of
-from evenflow.planning import Counted
-from evenflow.schemes.partitioning import Costs, Imbalance, resource
+from evenflow.plan.from_scheme import Counted
+from evenflow.schemes.cost_model import Costs, Imbalance, resource
 
 _NOTHING = 0.01  # of the mean: the least load that a worker is taken to have
 

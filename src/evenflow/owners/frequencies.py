@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from evenflow.kernels import Float64Array, UInt64Array
-from evenflow.owners.text import numbers_of, text_of
-from evenflow.planning import Counted
+from evenflow.owners.array_codec import numbers_of, text_of
+from evenflow.plan.from_scheme import Counted
 
 MOST = 1024
 _SURE = 4.0  # rows that make a key known; fewer may be chance

@@ -25,18 +25,18 @@ import numpy as np
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
-from evenflow.plan import BUCKETS_PER_WORKER, Plan, bucket_of, make_plan
-from evenflow.planning import NOTHING, SMALLEST_RING, Counted, plan_for, with_owners
+from evenflow.plan.bin_packing import settle
+from evenflow.plan.from_scheme import NOTHING, SMALLEST_RING, Counted, plan_for, with_owners
+from evenflow.plan.plan import BUCKETS_PER_WORKER, Plan, bucket_of, make_plan
 from evenflow.ring import build_ring
-from evenflow.schemes.base import Scheme, schemes
+from evenflow.schemes.base import Scheme, list_schemes
 from evenflow.schemes.consistent import ConsistentGrouping
 from evenflow.schemes.consistent_hash import ConsistentHash, ConsistentHashRouter
-from evenflow.schemes.construction import place
+from evenflow.schemes.cost_model import resource
 from evenflow.schemes.explicit import Explicit
 from evenflow.schemes.fill import Fill
 from evenflow.schemes.key import Key
-from evenflow.schemes.partitioning import resource
-from evenflow.schemes.pour import settle
+from evenflow.schemes.key_placement import place
 
 _MOST_NAMED = 1000  # keys that fill lets stand apart, at least
 _STAYS = 0.5  # of the weight that lets a key stand apart: below, it goes back to its bucket
@@ -78,7 +78,7 @@ def functions_of(scheme: Scheme, seed: int) -> Functions:
         fix = "split=False" if isinstance(scheme, Fill) else 'allocation="key"'
         raise EvenflowError(f"{scheme} gives a key several workers; state has one owner, so add {fix}.")
     if scheme.splits_keys or not scheme.plannable:
-        able = [name for name, kind in schemes().items() if kind.plannable and not kind.splits_keys]
+        able = [name for name, kind in list_schemes().items() if kind.plannable and not kind.splits_keys]
         raise EvenflowError(
             f"{scheme.name} gives a key several workers; state has one owner: choose one of "
             f"{', '.join(able)}, fill with split=False, or consistent with allocation='key'."

@@ -39,8 +39,8 @@ from evenflow.owners.virtual import VirtualFunctions
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme, check
 from evenflow.schemes.consistent import ConsistentGrouping
+from evenflow.schemes.cost_model import RESOURCES, Costs, Imbalance
 from evenflow.schemes.explicit import Explicit
-from evenflow.schemes.partitioning import RESOURCES, Costs, Imbalance
 
 VERSION = 1
 MEASURED, SIGNALS, EQUAL = "measured", "signals", "equal"

@@ -22,7 +22,7 @@ from evenflow.kernels import Float64Array
 from evenflow.owners.functions import Functions
 from evenflow.owners.speeds import JITTER
 from evenflow.plan import Plan
-from evenflow.planning import NOTHING, SMALLEST_RING, Counted, with_owners
+from evenflow.plan.from_scheme import NOTHING, SMALLEST_RING, Counted, with_owners
 from evenflow.schemes.base import Router, Scheme, WorkerReport
 from evenflow.schemes.consistent import ConsistentGrouping, ConsistentGroupingRouter, signals
 

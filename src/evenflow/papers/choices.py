@@ -304,7 +304,7 @@ def _split_points(setting: Setting) -> list[Row]:
 
 def _measure_split(scheme: str, messages: int) -> list[Row]:
     import evenflow as ef
-    from evenflow.simulate import simulate
+    from evenflow.simulator import simulate
 
     n = 5
     parameters = {"theta": 1 / (8 * n)} if scheme in ("w-choices", "round-robin-head") else {}

@@ -34,7 +34,7 @@ from evenflow.papers.experiment import (
 )
 from evenflow.papers.measures import measure_data, same_streams, simulated
 from evenflow.papers.plots import groups, lines
-from evenflow.simulate import Rescale, simulate
+from evenflow.simulator import Rescale, simulate
 from evenflow.streams import open_stream
 
 WORKERS = (16, 32, 64, 128)

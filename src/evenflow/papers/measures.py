@@ -7,8 +7,8 @@ from typing import Any
 
 import evenflow as ef
 from evenflow.papers.experiment import HOLDS, UNTESTED, Judgement, Row, Rows
-from evenflow.simulate import Queueing, simulate
-from evenflow.simulate.survey import survey
+from evenflow.simulator import Queueing, simulate
+from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
 
 

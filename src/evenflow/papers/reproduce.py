@@ -27,7 +27,7 @@ from typing import Any
 from evenflow.errors import EvenflowError
 from evenflow.papers.data import described
 from evenflow.papers.experiment import Claim, Experiment, Row, Rows, Setting, judge, labelled, measured
-from evenflow.schemes.theirs import load_scheme
+from evenflow.schemes.plugins import load_scheme
 
 Say = Callable[[int, int, str], None]  # done, total, what is running
 _Measured = tuple[list[Row], float]  # rows, processor seconds

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from evenflow import __version__
-from evenflow.advise import Advice, Outcome
-from evenflow.advise.profile import share_text
-from evenflow.advise.recommend import plain_label, quoted, suits
+from evenflow.advisor import Advice, Outcome
+from evenflow.advisor.profile import share_text
+from evenflow.advisor.recommend import plain_label, quoted, suits
 from evenflow.report import page as html
 from evenflow.report.figures import Point, draw_balance_and_memory, draw_hot_keys, draw_loads
 from evenflow.report.style import as_svg

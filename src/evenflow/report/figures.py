@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from evenflow.advise.profile import Trace
-from evenflow.advise.recommend import plain_label
+from evenflow.advisor.profile import Trace
+from evenflow.advisor.recommend import plain_label
 from evenflow.kernels import Float64Array, Int64Array
 from evenflow.report.style import GREY, INK, colour_of, log_axis, percent, plain_number
-from evenflow.simulate import Result
+from evenflow.simulator import Result
 
 LOWEST_IMBALANCE = 1e-7  # drawn where there is none at all, so that a logarithm exists
 _LINES = ("-", "--", ":", "-.")

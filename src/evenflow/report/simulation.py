@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evenflow.report.tables import Cell, Table
-from evenflow.simulate import Result
+from evenflow.simulator import Result
 
 _BALANCE = {
     "imbalance": "imbalance",

@@ -1,8 +1,5 @@
 """Who goes where? One file per scheme; importing this package registers them all."""
 
-import sys
-from types import ModuleType
-
 from evenflow.schemes import (
     bounded_load,
     consistent,
@@ -21,7 +18,7 @@ from evenflow.schemes import (
     two_choices,
     w_choices,
 )
-from evenflow.schemes.base import Router, Scheme, WorkerReport, register, scheme, schemes
+from evenflow.schemes.base import Router, Scheme, WorkerReport, list_schemes, register, scheme
 
 __all__ = [
     "Router",
@@ -37,22 +34,13 @@ __all__ = [
     "fish",
     "greedy_d",
     "key",
+    "list_schemes",
     "partial_key",
     "random_choices",
     "register",
     "round_robin_head",
     "scheme",
-    "schemes",
     "shuffle",
     "two_choices",
     "w_choices",
 ]
-
-
-class _CallablePackage(ModuleType):
-    """``evenflow.schemes`` is this package and the function that lists the schemes."""
-
-    __call__ = staticmethod(schemes)
-
-
-sys.modules[__name__].__class__ = _CallablePackage

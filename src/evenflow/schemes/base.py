@@ -322,7 +322,7 @@ def _check_type(scheme_name: str, field: dataclasses.Field[Any], value: Any) -> 
         )
 
 
-def schemes() -> dict[str, type[Scheme]]:
+def list_schemes() -> dict[str, type[Scheme]]:
     """Return every known scheme by name, those of installed packages too."""
     _find_installed()
     return dict(sorted(_REGISTRY.items()))
@@ -334,7 +334,7 @@ def is_known(name: str) -> bool:
 
 
 def _find_installed() -> None:
-    from evenflow.schemes.theirs import find_installed  # it needs what this module defines
+    from evenflow.schemes.plugins import find_installed  # it needs what this module defines
 
     find_installed()
 

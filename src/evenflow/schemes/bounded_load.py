@@ -8,7 +8,7 @@ results for memory suggest; more replicas scatter a hot key's overflow over the 
 When workers come or go, counting starts anew: a newcomer with a load of zero among lifetime counters would
 get every message until it had caught up.
 
-A walk over full workers is not repeated: inside a capacity step (:mod:`evenflow.schemes.capacity`) a full
+A walk over full workers is not repeated: inside a capacity step (:mod:`evenflow.schemes.load_cap`) a full
 worker stays full, so each place remembers how far it was skipped (union-find with path halving).
 """
 
@@ -23,8 +23,8 @@ from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, 
 from evenflow.keys import mix
 from evenflow.ring import Ring, build_ring, ring_next, ring_place
 from evenflow.schemes.base import Router, RouterPlace, Scheme, register
-from evenflow.schemes.capacity import capacity_at, check_epsilon, last_of_step
 from evenflow.schemes.consistent_hash import check_replicas, resized
+from evenflow.schemes.load_cap import capacity_at, check_epsilon, last_of_step
 
 
 @register

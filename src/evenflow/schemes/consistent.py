@@ -34,8 +34,8 @@ import numpy as np
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, register, scheme
-from evenflow.schemes.capacity import check_epsilon, is_number
 from evenflow.schemes.consistent_hash import resized
+from evenflow.schemes.load_cap import check_epsilon, is_number
 
 ALLOCATIONS = ("bounded-load", "key", "partial-key", "random-choices", "shuffle", "two-choices")
 BUSY = 1

@@ -4,8 +4,8 @@
 by lossy counting over the last ``window`` messages (4.1). A new map is made from the old function and the
 frequencies of now, so that balance is good and little migrates: by scan, redist or readj (4.2).
 
-Costs, delta and metrics are in :mod:`evenflow.schemes.partitioning`, the algorithms in
-:mod:`evenflow.schemes.construction`, the counters in :mod:`evenflow.sketches.lossy_counting`.
+Costs, delta and metrics are in :mod:`evenflow.schemes.cost_model`, the algorithms in
+:mod:`evenflow.schemes.key_placement`, the counters in :mod:`evenflow.sketches.lossy_counting`.
 
 Left open by the paper, and chosen here: epsilon of the counters is 0.1 delta, so keys from 0.9 delta on are
 tracked, and window = domain (|D|). A new map is made when the number of workers changes (``rescale``), on
@@ -39,8 +39,8 @@ from evenflow.keys import GOLDEN, mix
 from evenflow.ring import Ring, build_ring, ring_lookup
 from evenflow.schemes.base import Router, RouterPlace, Scheme, as_hashes, check, register
 from evenflow.schemes.consistent_hash import check_replicas
-from evenflow.schemes.construction import ALGORITHMS, UTILITIES, place
-from evenflow.schemes.partitioning import Costs, Imbalance, Migration, resource
+from evenflow.schemes.cost_model import Costs, Imbalance, Migration, resource
+from evenflow.schemes.key_placement import ALGORITHMS, UTILITIES, place
 from evenflow.sketches.lossy_counting import (
     LossyCounters,
     add_up,

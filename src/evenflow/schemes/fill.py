@@ -36,7 +36,7 @@ once. ``rescale`` moves only buckets of workers that leave, or as many as a work
 workers join, buckets and counters are cut into halves where they are, so that there are always enough.
 
 ``split=False`` keeps every key on one worker (:mod:`evenflow.schemes.fill_owner`). A plan made in advance
-from counted keys, for engines that want a table, is :func:`evenflow.schemes.pour.pour`.
+from counted keys, for engines that want a table, is :func:`evenflow.plan.bin_packing.pour`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Fill without splitting, ``fill(split=False)``: every key has one owner, which changes between epochs only.
 
-Tail keys live in buckets, hot keys in a bounded map; both are units for :func:`evenflow.schemes.pour.settle`.
+Tail keys live in buckets, hot keys in a bounded map; both are units for
+:func:`evenflow.plan.bin_packing.settle`.
 An epoch is 10 messages per worker at first and doubles up to the horizon. At its end the units are weighed by
 what they brought in it, and those workers give units away that stand above their share by more than epsilon
 and by more than chance explains (two standard deviations of their count). What is not overloaded never moves.
@@ -19,9 +20,9 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import mix, to_range
+from evenflow.plan.bin_packing import settle
 from evenflow.schemes.base import Router, RouterPlace, WorkerReport
 from evenflow.schemes.fill import BUCKETS, CAPACITY_CHANGE, capacity_shares
-from evenflow.schemes.pour import settle
 from evenflow.sketches.space_saving import Counters, SpaceSaving, count_key, new_counters, top_counters
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
 

@@ -12,8 +12,8 @@ Left open by the paper, and chosen here:
   messages were seen. A key that is no longer hot has its first 2 candidates again, as Algorithm 2 has it.
 * ``d_min = min(n, max(2, ceil(n F_H / |H|)))`` with F_H the share of the hot keys and |H| their number at the
   end of the epoch before, 2 until then: the paper only says that it follows from the sum of their shares.
-* Candidates are the first d distinct of ring(hash(key, i)) (:mod:`evenflow.schemes.homes`), ties go to the
-  first; with d = n to the first from the source's own offset on.
+* Candidates are the first d distinct of ring(hash(key, i)) (:mod:`evenflow.schemes.candidate_cache`), ties go
+  to the first; with d = n to the first from the source's own offset on.
 * As printed, Algorithm 3 counts a message twice, in C_w by line 18 and in N_w by line 7. Here it is counted
   once. Every T seconds ``C_w = max(0, C_w + N_w - served)`` and N_w = 0; served is the time since the last
   look, over P_w. Messages are served whole, a part is kept for the next look: workers of equal speed that
@@ -45,8 +45,7 @@ from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.ring import Ring, build_ring
 from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, flatten, register
-from evenflow.schemes.d_choices import _solve as solve_choices
-from evenflow.schemes.homes import (
+from evenflow.schemes.candidate_cache import (
     WAVE,
     Homes,
     find_list,
@@ -55,6 +54,7 @@ from evenflow.schemes.homes import (
     less_waiting_of_pair,
     new_homes,
 )
+from evenflow.schemes.d_choices import _solve as solve_choices
 from evenflow.sketches.epochs import (
     ENTRIES,
     HIGHEST,

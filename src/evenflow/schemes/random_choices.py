@@ -11,7 +11,7 @@ come to each of those in turn (n = 100, epsilon = 1.01 / (n - 1), all messages o
 it came to all 100 workers), against the guarantee above.
 
 A hot key's walk along its choices is not repeated: inside a capacity step
-(:mod:`evenflow.schemes.capacity`) a full worker stays full, so where the key found room last is where it
+(:mod:`evenflow.schemes.load_cap`) a full worker stays full, so where the key found room last is where it
 looks first. These positions live in a small cache that saves time; without it every decision is the same.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import candidate, mix, to_range
 from evenflow.schemes.base import Router, RouterPlace, Scheme, register
-from evenflow.schemes.capacity import capacity_at, check_epsilon, last_of_step
+from evenflow.schemes.load_cap import capacity_at, check_epsilon, last_of_step
 
 TRIES = 4  # times the number of workers
 

@@ -4,7 +4,7 @@ A scheme is its name or an alias, then, after a colon, parameters as ``name=valu
 are both separated by commas: a piece with an equals sign and no colon before it belongs to the scheme on
 its left. Values: numbers (1e5 is a whole one), yes or no, none, words; ``1.2+1.3+1.2`` is several numbers.
 ``all`` is every scheme there is. A name may be that of a class, ``own_scheme:Sticky``: see
-:mod:`evenflow.schemes.theirs`.
+:mod:`evenflow.schemes.plugins`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import math
 from typing import Any
 
 from evenflow.errors import EvenflowError, nearest
-from evenflow.schemes.base import Scheme, is_known, scheme, schemes
-from evenflow.schemes.theirs import load_scheme
+from evenflow.schemes.base import Scheme, is_known, list_schemes, scheme
+from evenflow.schemes.plugins import load_scheme
 
 _WORDS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False, "none": None}
 _EXAMPLE = "Write for example key,d-choices:epsilon=1e-3,fill."
@@ -37,7 +37,7 @@ def parse_schemes(text: str) -> list[Scheme]:
     found: list[Scheme] = []
     for group in groups:
         if group.strip() == "all":
-            found += [scheme(name) for name in schemes()]
+            found += [scheme(name) for name in list_schemes()]
         else:
             found.append(parse_scheme(group))
     return list(dict.fromkeys(found))
@@ -51,7 +51,8 @@ def parse_scheme(text: str) -> Scheme:
     """
     name, colon, rest = (part.strip() for part in text.partition(":"))
     if not name or "=" in name:
-        raise EvenflowError(f"{text.strip()!r} is not a scheme; known are {', '.join(schemes())}. {_EXAMPLE}")
+        known = ", ".join(list_schemes())
+        raise EvenflowError(f"{text.strip()!r} is not a scheme; known are {known}. {_EXAMPLE}")
     their_class, _, parameters = rest.partition(":")
     if their_class.isidentifier() and name.replace(".", "").isidentifier() and not is_known(name):
         kind = load_scheme(f"{name}:{their_class}")

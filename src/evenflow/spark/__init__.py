@@ -2,37 +2,34 @@
 
 Routing is advice, correctness is Spark's. Only public DataFrame API: it runs on Spark Connect as well.
 
-Names load when they are first used: Python workers import single modules of this package, often.
+Names load on first use: Python workers import single modules of this package, often.
 """
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 if TYPE_CHECKING:
-    from evenflow.spark.aggregate import aggregate
-    from evenflow.spark.aggregator import Aggregator
-    from evenflow.spark.apply import apply
-    from evenflow.spark.balance import balance
-    from evenflow.spark.keyed_processor import KeyedProcessor
-    from evenflow.spark.loads import loads
-    from evenflow.spark.read_state import read_state
-    from evenflow.spark.stateful import stateful
+    from evenflow.owners.sizing import AutoWorkers
+    from evenflow.plan import Plan
+    from evenflow.spark.grouped.aggregator import Aggregator
+    from evenflow.spark.monitoring.loads import loads
+    from evenflow.spark.operators.aggregate import aggregate
+    from evenflow.spark.operators.apply import apply
+    from evenflow.spark.operators.balance import balance
+    from evenflow.spark.operators.stateful import stateful
+    from evenflow.spark.routing.place import Placed
+    from evenflow.spark.state.processor import KeyedProcessor
+    from evenflow.spark.state.query import StatefulQuery
+    from evenflow.spark.state.read import read_state
 
-_WHERE = {
-    "Aggregator": "aggregator",
-    "KeyedProcessor": "keyed_processor",
-    "aggregate": "aggregate",
-    "apply": "apply",
-    "balance": "balance",
-    "loads": "loads",
-    "read_state": "read_state",
-    "stateful": "stateful",
-}
 __all__ = [
     "Aggregator",
+    "AutoWorkers",
     "KeyedProcessor",
+    "Placed",
+    "Plan",
+    "StatefulQuery",
     "aggregate",
     "apply",
     "balance",
@@ -41,22 +38,18 @@ __all__ = [
     "stateful",
 ]
 
-
-class _Package(ModuleType):
-    """Python binds a module to its name here when it loads; where a function has the name, that is meant."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and name in _WHERE:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'evenflow.spark' has no attribute {name!r}")
-    value = getattr(import_module(f"evenflow.spark.{_WHERE[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-sys.modules[__name__].__class__ = _Package
+__getattr__, __dir__, _ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "grouped.aggregator": ["Aggregator"],
+        "monitoring.loads": ["loads"],
+        "operators.aggregate": ["aggregate"],
+        "operators.apply": ["apply"],
+        "operators.balance": ["balance"],
+        "operators.stateful": ["AutoWorkers", "stateful"],
+        "routing.place": ["Placed", "Plan"],
+        "state.processor": ["KeyedProcessor"],
+        "state.query": ["StatefulQuery"],
+        "state.read": ["read_state"],
+    },
+)

@@ -21,11 +21,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from evenflow.spark import KeyedProcessor, micro_batches, read_state, stateful
-from evenflow.spark.merging_files import runs_to_merge
-from evenflow.spark.micro_batches import MicroBatches
-from evenflow.spark.state_files import StateFile
-from evenflow.spark.state_table import Committed, StateTable
-from evenflow.testing import local_session, once
+from evenflow.spark.session import local_session
+from evenflow.spark.state.commit_protocol import MicroBatches
+from evenflow.spark.state.compaction import runs_to_merge
+from evenflow.spark.state.files import StateFile
+from evenflow.spark.state.table import Committed, StateTable
+from evenflow.testing import once
 
 DRIVER = ("before", "written", "committed", "emitted", "merging", "merged")
 WORKER = ("processing", "saved")
@@ -76,9 +77,9 @@ class Remember(KeyedProcessor):
             )
             os.kill(int(executor.stdout), signal.SIGKILL)
         if point == "saved" and not marker.exists():
-            from evenflow.spark import working
+            from evenflow.spark.state import worker_task
 
-            write = vars(working)["write_state"]
+            write = vars(worker_task)["write_state"]
 
             def write_and_die(*given: Any) -> StateFile:
                 written: StateFile = write(*given)
@@ -86,7 +87,7 @@ class Remember(KeyedProcessor):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return written
 
-            vars(working)["write_state"] = write_and_die
+            vars(worker_task)["write_state"] = write_and_die
 
 
 def remembered(key: Any, state: Any, numbers: list[int], latest: datetime) -> Any:

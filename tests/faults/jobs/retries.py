@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 
 from evenflow.apps.counting import SCHEMA, Count
 from evenflow.spark import aggregate, balance
-from evenflow.testing import acting, failing_once, local_session, losing_shuffle_files, wait_for
+from evenflow.spark.session import local_session
+from evenflow.testing import acting, failing_once, losing_shuffle_files, wait_for
 
 WORKERS = 6
 Transformation = Callable[[DataFrame], DataFrame]

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.spark import Aggregator, aggregate, balance
-from evenflow.testing import acting, local_session, once
+from evenflow.spark.session import local_session
+from evenflow.testing import acting, once
 
 WORKERS = 4
 POINTS = ("before", "during", "after")

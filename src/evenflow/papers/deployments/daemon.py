@@ -22,9 +22,9 @@ def load() -> None:
 
     import evenflow as ef
     import evenflow.papers.deployments.work
-    import evenflow.spark.source
+    import evenflow.spark.routing.online_task
 
-    for scheme in ef.schemes().values():
+    for scheme in ef.list_schemes().values():
         scheme().router(workers=4).route(np.arange(2000, dtype=np.uint64))
 
 

@@ -1,6 +1,6 @@
 """The harness: one stream through the real pipeline on Spark, route, work, aggregate.
 
-Sources are input partitions, each with a router of evenflow's (:func:`evenflow.spark.placement.place`);
+Sources are input partitions, each with a router of evenflow's (:func:`evenflow.spark.routing.place.place`);
 worker w is partition w and serves its messages in Python; an aggregator merges partial states by key.
 The clock runs from handing in the batch to the aggregator's answer, which has to count every message.
 """
@@ -24,7 +24,7 @@ from evenflow.papers.deployments.finished import Run, read_finished
 from evenflow.papers.deployments.messages import Messages
 from evenflow.papers.deployments.work import KINDS, PARTIALS, Serve
 from evenflow.schemes.base import Scheme
-from evenflow.simulate import simulate
+from evenflow.simulator import simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +111,7 @@ def pipeline(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -
     """Return the whole pipeline as a query for the aggregator's number of keys, messages, and pairs."""
     from pyspark.sql import functions as F
 
-    from evenflow.spark.placement import place
+    from evenflow.spark.routing.place import place
 
     placed = place(
         frame, "k", workers=cluster.workers, scheme=scheme, mode="online", order="as-is", seed=cluster.seed,

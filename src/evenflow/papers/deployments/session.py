@@ -39,7 +39,7 @@ def session_on(master: str | None, slots: int) -> Iterator[SparkSession]:
     """Open the session of a run: on ``master``, or on this machine with so many slots."""
     from pyspark.sql import SparkSession
 
-    from evenflow.testing import local_session
+    from evenflow.spark.session import local_session
 
     if SparkSession.getActiveSession() is not None:
         raise EvenflowError("a Spark session is open in this process; stop it before deploying.")

@@ -25,7 +25,7 @@ from evenflow.papers.experiment import (
 from evenflow.papers.functions.common import COMBINATIONS
 from evenflow.papers.functions.growth import ALPHA, Workload
 from evenflow.papers.plots import bars, lines
-from evenflow.schemes.partitioning import Costs, alpha_from_capacity, tolerance
+from evenflow.schemes.cost_model import Costs, alpha_from_capacity, tolerance
 
 # Fig. 1: two channels, then three; the layouts that have the printed numbers
 

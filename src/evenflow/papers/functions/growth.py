@@ -23,9 +23,9 @@ import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.papers.experiment import Row
 from evenflow.ring import build_ring
-from evenflow.schemes.construction import ALGORITHMS, place
+from evenflow.schemes.cost_model import Costs, resource
 from evenflow.schemes.explicit import Explicit, ExplicitRouter
-from evenflow.schemes.partitioning import Costs, resource
+from evenflow.schemes.key_placement import ALGORITHMS, place
 from evenflow.sketches.lossy_counting import LossyCounting
 from evenflow.streams.sampling import zipf_weights
 from evenflow.streams.zipf import Zipf

@@ -36,7 +36,7 @@ from evenflow.papers.heterogeneous.common import (
 )
 from evenflow.papers.measures import measure_data, same_streams, simulated, zipf
 from evenflow.papers.plots import lines
-from evenflow.simulate.survey import survey
+from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
 
 BOUNDED = ("random-choices", "bounded-load", "consistent")  # those with an epsilon

@@ -32,9 +32,9 @@ from evenflow.papers.heterogeneous.common import (
     pages,
 )
 from evenflow.papers.plots import lines
-from evenflow.simulate import Capacities, Queueing, simulate
-from evenflow.simulate.result import plain
-from evenflow.simulate.survey import survey
+from evenflow.simulator import Capacities, Queueing, simulate
+from evenflow.simulator.prescan import survey
+from evenflow.simulator.result import plain
 from evenflow.streams import open_stream
 from evenflow.streams.sample import take_sample
 

@@ -1,0 +1,18 @@
+"""Which scheme for this data? See how skewed the key is, try every scheme on a part of it, choose one."""
+
+from evenflow.advisor.advice import Advice, advise
+from evenflow.advisor.compare import Outcome, compare, contenders
+from evenflow.advisor.profile import Profile, profile
+from evenflow.advisor.recommend import Recommendation, recommend
+
+__all__ = [
+    "Advice",
+    "Outcome",
+    "Profile",
+    "Recommendation",
+    "advise",
+    "compare",
+    "contenders",
+    "profile",
+    "recommend",
+]

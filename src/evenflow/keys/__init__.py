@@ -1,0 +1,106 @@
+"""A key becomes 64 bits, and 64 bits become candidate workers.
+
+``hash_keys`` gives the value that Spark's ``xxhash64`` gives, so Python and the JVM agree on every key.
+
+The hash family of all schemes: ``candidate(key, i, salt, n) = range(mix(key ^ (salt + i * golden)), n)`` with
+``mix`` the finaliser of splitmix64 and ``range(h, n) = (h >> 32) * n >> 32``. ``salt`` comes from the seed
+alone, so that all sources of one run agree on every key's candidates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evenflow.kernels import Int32Array, UInt64Array, inlined
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_S27 = np.uint64(27)
+_S30 = np.uint64(30)
+_S31 = np.uint64(31)
+_S32 = np.uint64(32)
+
+
+@inlined
+def mix(value: np.uint64) -> np.uint64:
+    """Scramble 64 bits (the finaliser of splitmix64)."""
+    value = (value ^ (value >> _S30)) * _MIX_1
+    value = (value ^ (value >> _S27)) * _MIX_2
+    return value ^ (value >> _S31)
+
+
+@inlined
+def to_range(hashed: np.uint64, n: int) -> int:
+    """Map 64 hashed bits to 0 .. n - 1 by their upper half, without a division."""
+    return np.int64(((hashed >> _S32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]
+
+
+@inlined
+def candidate(key: np.uint64, index: int, salt: np.uint64, n: int) -> int:
+    """Return the ``index``-th hash of ``key`` onto 0 .. n - 1; two indices may give the same worker."""
+    return to_range(mix(key ^ (salt + np.uint64(index) * GOLDEN)), n)
+
+
+@inlined
+def second_candidate(key: np.uint64, first: int, salt: np.uint64, n: int, distinct: bool) -> int:
+    """Return the second candidate: the next hash, or the next one that differs from ``first``."""
+    worker = candidate(key, 1, salt, n)
+    if distinct and n > 1:
+        index = 2
+        while worker == first:
+            worker = candidate(key, index, salt, n)
+            index += 1
+    return worker
+
+
+@inlined
+def fill_candidates(
+    key: np.uint64, count: int, salt: np.uint64, n: int, distinct: bool, out: Int32Array
+) -> None:
+    """Write the first ``count`` candidates of ``key`` to ``out``; distinct ones are nested, in hash order."""
+    index = 0
+    found = 0
+    while found < count:
+        worker = candidate(key, index, salt, n)
+        index += 1
+        repeated = False
+        if distinct:
+            for earlier in range(found):
+                if out[earlier] == worker:
+                    repeated = True
+                    break
+        if not repeated:
+            out[found] = worker
+            found += 1
+
+
+def salt_of(seed: int) -> np.uint64:
+    """Return the salt of the hash family that belongs to ``seed``; any integer is a seed."""
+    mask = 0xFFFFFFFFFFFFFFFF
+    value = (seed * int(GOLDEN) + int(GOLDEN)) & mask
+    value = ((value ^ (value >> 30)) * int(_MIX_1)) & mask
+    value = ((value ^ (value >> 27)) * int(_MIX_2)) & mask
+    return np.uint64(value ^ (value >> 31))
+
+
+def hash_keys(*columns: Any) -> UInt64Array:
+    """Return 64 bits for every row of one or several columns: what Spark's ``xxhash64`` gives, as uint64.
+
+    A column is a list, a numpy array, a pandas Series or Index, or an Arrow array; alone, a pandas DataFrame
+    or an Arrow table or record batch stands for all its columns. `evenflow.keys.columns` says how Python,
+    numpy and pandas values are typed, `evenflow.keys.hashing` what Spark hashes for each type. A null leaves
+    the hash as it is: a lone one gives 42.
+
+    >>> hash_keys(["to", "be", None]).tolist()
+    [17933877694092729143, 11435180318302450781, 42]
+    >>> hash_keys(["to", "be"], [1, 2]).dtype
+    dtype('uint64')
+    """
+    # Here, so that pyarrow loads when first needed and schemes' cached kernels do not hang on these files.
+    from evenflow.keys.columns import as_columns
+    from evenflow.keys.hashing import hash_columns
+
+    return hash_columns(as_columns(columns))

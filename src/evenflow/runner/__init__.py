@@ -1,0 +1,1 @@
+"""What `evenflow run` does: a source, balanced workers, an app, a sink."""

@@ -1,0 +1,324 @@
+"""The pipeline of `evenflow run`: a source, balanced workers, an app, a sink; watched while it runs.
+
+What passes between micro-batches besides Spark's state is the app's view, in a file of the checkpoint and not
+in a variable: on Spark Connect a batch is written by another process than the one that started the query.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from evenflow.apps import parse_app
+from evenflow.apps.base import VIEW_FILE, App, Setting, View
+from evenflow.errors import EvenflowError
+from evenflow.runner.sources import Input, open_input
+from evenflow.schemes.base import Scheme
+from evenflow.schemes.spelling import parse_scheme
+from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
+from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.replanning.batch_stats import Observed
+from evenflow.spark.replanning.listener import OBSERVED
+
+CHECK_SECONDS = 0.25
+_TAG = "evenflow-run"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")  # how Python ends a traceback
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run: where rows come from, what is made of them, how they are placed, where it goes.
+
+    ``sink``: a folder, in which every micro-batch has a folder ``batch=N`` of Parquet files with the keys
+    that got rows and what is known of them so far; or, for apps that answer with one thing, a JSON file. A
+    batch that is run again replaces its own, so nothing is there twice.
+
+    ``at_once``: read all rows that there are now in one job, without a stream.
+    """
+
+    input: Input
+    app: App
+    workers: int
+    scheme: Scheme
+    mode: str = "auto"
+    top: int = 10
+    checkpoint: str | None = None
+    sink: str | None = None
+    at_once: bool = False
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise EvenflowError(f"top is {self.top}; show at least 1 key.")
+        if self.at_once and self.input.table is None:
+            raise EvenflowError("this source never ends; leave out --at-once, or read a file or a generator.")
+        if self.at_once and self.checkpoint is not None:
+            raise EvenflowError("a job that reads all rows at once has no checkpoint; leave one of them out.")
+
+
+@dataclass
+class Progress:
+    """How far a run is: batches (or readings of all rows), rows and busy seconds of each worker, the view."""
+
+    workers: int
+    batches: int = 0
+    rows: list[int] = field(default_factory=list)
+    last: Observed | None = None
+    seconds: float = 0.0  # of the last batch
+    view: View = field(default_factory=dict)
+    worked: dict[tuple[Any, ...], tuple[int, float]] = field(default_factory=dict)  # rows, seconds
+    began: float = field(default_factory=time.time)
+
+    @property
+    def total(self) -> int:
+        """Rows so far."""
+        return sum(self.rows)
+
+    @property
+    def max_over_mean(self) -> float:
+        """What the fullest worker got so far, relative to the mean."""
+        return self._fullest(self.rows)
+
+    def _fullest(self, rows: Sequence[int]) -> float:
+        return max(rows, default=0) * self.workers / max(1, sum(rows))
+
+    @property
+    def busy(self) -> list[float]:
+        """Seconds that each worker worked on its rows."""
+        return [
+            sum(seconds for (*_, at), (_, seconds) in self.worked.items() if at == worker)
+            for worker in range(self.workers)
+        ]
+
+    @property
+    def busy_over_mean(self) -> float | None:
+        """How long the busiest worker worked, relative to the mean; None where no time was taken."""
+        total = sum(self.busy)
+        return max(self.busy) * self.workers / total if total else None
+
+    def line(self) -> str:
+        """Say it in one line."""
+        busy = "" if self.busy_over_mean is None else f", busiest {self.busy_over_mean:.3f}"
+        whole = f"{self.total:,} rows in all, fullest worker {self.max_over_mean:.3f} of the mean{busy}"
+        if self.last is None:
+            return f"reading {self.batches} of all rows: {whole}" if self.batches else "waiting for rows"
+        speed = self.last.total / max(self.seconds, 1e-9)
+        fullest = f"fullest worker {self._fullest(self.last.rows.tolist()):.3f} of the mean"
+        now = f"{int(self.last.total):,} rows at {speed:,.0f} rows/s, {fullest}"
+        return f"batch {self.last.batch}: {now}; {whole}"
+
+
+def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
+    """Run until the source ends, an error, or an interrupt (KeyboardInterrupt stops the query, then goes on).
+
+    ``watch`` is called after every batch and a few times a second; what it raises ends the run.
+    """
+    with tempfile.TemporaryDirectory(prefix="evenflow-run-", ignore_cleanup_errors=True) as own:
+        folder = Path(job.checkpoint or own).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        setting = Setting(
+            job.input.key, job.workers, job.scheme, job.mode, folder, job.top, at_once=job.at_once
+        )
+        _check_app(job, folder)
+        seen = Progress(job.workers, rows=[0] * job.workers)
+        seen.view = _remembered(folder)[1]
+        watch(seen)
+        setting = replace(setting, exam=job.app.exam(job.input.table, job.input.key))
+        (_read_at_once if job.at_once else _stream)(job, setting, seen, watch)
+        watch(seen)
+        return seen
+
+
+def run_app(
+    spark: SparkSession,
+    app: str,
+    source: str | None = None,
+    *,
+    key: Sequence[str] = (),
+    workers: int = 8,
+    scheme: str = "fill",
+    batch: int | None = None,
+    **options: Any,
+) -> Progress:
+    """Run an app by its spelling, as the command does; ``options`` are those of a Job.
+
+    ``run_app(spark, "vwap:price=close", "trades.csv", key=["symbol"]).view`` is what it found.
+    """
+    wanted = parse_app(app)
+    rows = open_input(spark, source or wanted.source, list(key), rows_per_batch=batch, keys=wanted.keys)
+    return run(Job(rows, wanted, workers, parse_scheme(scheme), **options), lambda seen: None)
+
+
+def _check_app(job: Job, folder: Path) -> None:
+    """Refuse to go on from the checkpoint of another app."""
+    file = folder / "app.txt"
+    if file.exists() and file.read_text() != repr(job.app):
+        raise EvenflowError(
+            f"checkpoint {folder} is of {file.read_text()}, not of {job.app!r}; give another folder."
+        )
+    file.write_text(repr(job.app))
+
+
+def _stream(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progress], None]) -> None:
+    query = _start(job, setting)
+    try:
+        while query.isActive and not _is_over(job, query):
+            _look(query, seen, setting)
+            watch(seen)
+            query.awaitTermination(CHECK_SECONDS)
+    finally:
+        query.stop()
+        _look(query, seen, setting)
+    if query.exception() is not None:
+        raise EvenflowError(f"the query failed: {reason(query.exception())}")
+
+
+def _start(job: Job, setting: Setting) -> Any:
+    app, sink = job.app, job.sink  # on Connect these are sent to another process, which takes no DataFrame
+    with _state_store(job.input.frame.sparkSession):
+        writer = (
+            job.app.results(job.input.frame, setting)
+            .writeStream.outputMode("update")
+            .option("checkpointLocation", str(setting.folder / "query"))
+            .foreachBatch(lambda frame, batch: _write(app, sink, setting, frame, batch))
+        )
+        if job.input.batches is None and not job.input.endless:
+            writer = writer.trigger(availableNow=True)
+        return writer.start()
+
+
+@contextmanager
+def _state_store(spark: SparkSession) -> Iterator[None]:
+    """Have a query that starts here keep its state in RocksDB, which merging in Python needs."""
+    before = spark.conf.get(PROVIDER, None)
+    spark.conf.set(PROVIDER, ROCKS_DB)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(PROVIDER)
+        else:
+            spark.conf.set(PROVIDER, before)
+
+
+def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progress], None]) -> None:
+    """Read all rows, again as long as the app asks for it; the main thread stays free to be interrupted."""
+    table = job.input.table
+    if table is None:
+        raise EvenflowError("this source never ends and cannot be read at once.")
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            table.sparkSession.addTag(_TAG)
+            _write(job.app, job.sink, setting, job.app.results(table, setting), seen.batches)
+        except Exception as error:
+            failed.append(error)
+
+    while True:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                watch(seen)
+                thread.join(CHECK_SECONDS)
+        except BaseException:
+            table.sparkSession.interruptTag(_TAG)
+            raise
+        if failed:
+            own = isinstance(failed[0], EvenflowError)
+            raise failed[0] if own else EvenflowError(f"the job failed: {reason(failed[0])}")
+        seen.batches += 1
+        seen.view = _remembered(setting.folder)[1]
+        _take_busy(seen, setting)
+        first = next(iter(seen.worked), (None,))[0]  # rows of the first reading: the others read the same
+        for (run_id, _, worker), (rows, _) in seen.worked.items():
+            seen.rows[worker] = rows if run_id == first else seen.rows[worker]
+        if not job.app.goes_on(seen.view):
+            return
+
+
+def _write(app: App, sink: str | None, setting: Setting, frame: DataFrame, batch: int) -> None:
+    """Fold what a batch changed into the view and write it; the same batch again writes the same."""
+    frame = frame.persist()
+    try:
+        done, view = _remembered(setting.folder)
+        if batch > done:
+            view = app.fold(view, frame, setting)
+            _replace(setting.folder / VIEW_FILE, {"batch": batch, "view": view})
+        if sink is None:
+            return
+        if app.writes_rows:
+            frame.coalesce(1).write.mode("overwrite").parquet(f"{sink}/batch={batch}")
+        else:
+            Path(sink).mkdir(parents=True, exist_ok=True)
+            _replace(Path(sink) / f"batch-{batch}.json", app.answer(view))
+    finally:
+        frame.unpersist()
+
+
+def _replace(path: Path, value: Any) -> None:
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(json.dumps(value, default=str))
+    draft.replace(path)
+
+
+def _remembered(folder: Path) -> tuple[int, View]:
+    """Return the last batch and the view after it."""
+    try:
+        found = json.loads((folder / VIEW_FILE).read_text())
+    except FileNotFoundError:
+        return -1, {}
+    return int(found["batch"]), found["view"]
+
+
+def _is_over(job: Job, query: Any) -> bool:
+    last = query.lastProgress
+    return job.input.batches is not None and last is not None and int(last.batchId) >= job.input.batches - 1
+
+
+def _look(query: Any, seen: Progress, setting: Setting) -> None:
+    """Add the batches that have ended since the last look."""
+    known = -1 if seen.last is None else seen.last.batch
+    for progress in query.recentProgress:
+        if int(progress.batchId) <= known:
+            continue
+        for name, row in (progress.observedMetrics or {}).items():
+            if name.startswith(OBSERVED):
+                batch = Observed.from_row(row, int(progress.batchId))
+                if batch.total:
+                    seen.last, seen.batches = batch, seen.batches + 1
+                    seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]
+                    seen.seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+                    seen.view = _remembered(setting.folder)[1]
+                    _take_busy(seen, setting)
+
+
+def _take_busy(seen: Progress, setting: Setting) -> None:
+    """Take what workers told of their time; a task that ran again told again."""
+    for note in Control(setting.control).notes("busy"):
+        if note["time"] >= seen.began and note["worker"] < seen.workers:
+            seen.worked[note["run"], note["batch"], note["worker"]] = note["rows"], note["seconds"]
+
+
+def reason(error: Any) -> str:
+    """Return the line of an exception that says something of its own.
+
+    >>> reason("An exception was thrown from the Python worker:\\n  File x\\nKeyError: 'a'")
+    "KeyError: 'a'"
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
+    ours = [line for line in lines if line.startswith("evenflow.errors.EvenflowError:")]
+    if ours:
+        return ours[-1].removeprefix("evenflow.errors.EvenflowError: ")
+    raised = [line for line in lines if _RAISED.match(line)]
+    return (raised[-1:] or lines[:1] or ["unknown"])[0]

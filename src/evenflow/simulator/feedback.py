@@ -1,0 +1,224 @@
+"""What the workers tell the sources, and when it arrives; only with queueing, or there is nothing to tell.
+
+Two ways, by what a scheme that ``needs_reports`` declares:
+
+* a scheme with a ``slot`` (CG, `heterogeneous` 5.3): every ``slot x workers`` messages each worker decides
+  what it has to say (busy, idle, nothing). It says so with its acknowledgements: a source hears it once a
+  message of its own has been finished by that worker since. Sources read their acknowledgements every
+  ``acknowledge_every`` messages. What a worker has not been able to say by the next slot gives way to what
+  it has to say then.
+* any other (FISH, `evolving` 4.2): every ``interval`` seconds (10 unless the scheme says) all sources get
+  the workers' backlogs, measured seconds per message and capacities.
+
+Either takes ``feedback_delay`` seconds more. Something that is due at time t is done before the first
+message that arrives at t or later.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from evenflow.schemes.base import Router, Scheme, WorkerReport
+from evenflow.schemes.consistent import signals
+from evenflow.simulator.queueing import Queues
+
+INTERVAL = 10.0
+READS_PER_SLOT = 10
+NEVER = 2**62
+
+
+class Feedback(Protocol):
+    """What tells the sources; ``before`` is called when ``next_message`` or ``next_time`` is reached."""
+
+    @property
+    def next_message(self) -> int:
+        """Before which message something is due."""
+
+    @property
+    def next_time(self) -> float:
+        """At which time something is due."""
+
+    def before(self, message: int, now: float) -> None:
+        """Do what is due before ``message``, which arrives at ``now``."""
+
+    def rescaled(self, workers: int) -> None:
+        """Go on with another number of workers."""
+
+
+class _Mail:
+    """Reports on their way: a heap by time of arrival, then by order of sending."""
+
+    def __init__(self, routers: Sequence[Router], delay: float):
+        self.routers = routers
+        self.delay = delay
+        self._heap: list[tuple[float, int, int, WorkerReport]] = []
+        self._sent = 0
+
+    def send(self, source: int, report: WorkerReport) -> None:
+        heapq.heappush(self._heap, (report.time + self.delay, self._sent, source, report))
+        self._sent += 1
+
+    @property
+    def next_time(self) -> float:
+        return self._heap[0][0] if self._heap else float("inf")
+
+    def deliver(self, now: float) -> None:
+        while self._heap and self._heap[0][0] <= now:
+            _, _, source, report = heapq.heappop(self._heap)
+            self.routers[source].report(_for(report, self.routers[source].workers))
+
+
+def _for(report: WorkerReport, workers: int) -> WorkerReport:
+    """Fit a report that was sent before a rescale to ``workers`` workers: nothing is known of new ones."""
+    sizes = {len(v) for v in (report.backlog, report.signal) if v is not None}
+    if sizes <= {workers}:
+        return report
+    if report.signal is None:
+        return WorkerReport(time=report.time)  # the next report has all of them
+    signal = np.zeros(workers, np.int8)
+    stay = min(workers, report.signal.size)
+    signal[:stay] = report.signal[:stay]
+    return WorkerReport(time=report.time, signal=signal)
+
+
+class Reports:
+    """Backlogs and speeds, every so many seconds, to every source."""
+
+    next_message = NEVER
+
+    def __init__(self, scheme: Scheme, routers: Sequence[Router], queues: Queues, work: float):
+        self.interval = float(getattr(scheme, "interval", INTERVAL))
+        self.queues = queues
+        self.work = work
+        self.workers = routers[0].workers
+        self.mail = _Mail(routers, queues.queueing.feedback_delay)
+        self._made = 0  # periods reported so far
+        self._before = (queues.state.work.copy(), queues.state.arrived.copy())
+        self._work = np.full(queues.state.work.size, work)  # of a message, as each worker last measured it
+
+    @property
+    def next_time(self) -> float:
+        """At which time the next report is made or arrives."""
+        return min((self._made + 1) * self.interval, self.mail.next_time)
+
+    def before(self, message: int, now: float) -> None:
+        """Make the report that is due, if any; after a long silence only the latest."""
+        if (self._made + 1) * self.interval <= now:
+            self._made = max(self._made + 1, int(now / self.interval) - 1)
+            while (self._made + 1) * self.interval <= now:
+                self._made += 1
+            self._report(self._made * self.interval)
+        self.mail.deliver(now)
+
+    def _report(self, time: float) -> None:
+        self.queues.settle(time)
+        state = self.queues.state
+        work, arrived = state.work - self._before[0], state.arrived - self._before[1]
+        self._before = (state.work.copy(), state.arrived.copy())
+        served = arrived > 0
+        self._work[served] = work[served] / arrived[served]
+        n = self.workers
+        for source in range(len(self.mail.routers)):
+            self.mail.send(
+                source,
+                WorkerReport(
+                    time=time,
+                    backlog=state.length[:n].astype(np.float64),
+                    seconds_per_message=(self._work / state.capacity)[:n],
+                    capacity=state.capacity[:n] / self.work,
+                ),
+            )
+
+    def rescaled(self, workers: int) -> None:
+        """Report of ``workers`` workers from now on."""
+        self._work[self.workers : workers] = self.work
+        self.workers = workers
+
+
+class Signals:
+    """Busy and idle, slot by slot, with the acknowledgements."""
+
+    def __init__(self, scheme: Any, routers: Sequence[Router], queues: Queues, work: float):
+        self.scheme = scheme
+        self.queues = queues
+        self.work = work
+        self.mail = _Mail(routers, queues.queueing.feedback_delay)
+        self._slot_began = (0, 0.0)
+        self._arrived = queues.state.arrived.copy()
+        self._backlog = queues.state.length.copy()
+        self._decided_at = 0.0
+        self._said = np.zeros((len(routers), queues.state.capacity.size), np.int8)  # and not yet heard
+        self._read_at = 0
+        self.rescaled(routers[0].workers)
+
+    def rescaled(self, workers: int) -> None:
+        """Hear ``workers`` workers from now on."""
+        self.workers = workers
+        self._said[:, workers:] = 0
+        self._slot = int(self.scheme.slot) * workers
+        self._every = self.queues.queueing.acknowledge_every or max(1, self._slot // READS_PER_SLOT)
+
+    @property
+    def next_message(self) -> int:
+        """Before which message a slot ends or acknowledgements are read."""
+        waiting = self._said.any()
+        return min(self._slot_began[0] + self._slot, self._read_at + self._every if waiting else NEVER)
+
+    @property
+    def next_time(self) -> float:
+        """At which time a delayed signal arrives."""
+        return self.mail.next_time
+
+    def before(self, message: int, now: float) -> None:
+        """Read acknowledgements, then end the slot if it is over."""
+        slot_ends = message >= self._slot_began[0] + self._slot
+        if slot_ends or (self._said.any() and message >= self._read_at + self._every):
+            self.queues.settle(now)
+            self._read(message, now)
+        if slot_ends:
+            self._decide(message, now)
+        self.mail.deliver(now)
+
+    def _read(self, message: int, now: float) -> None:
+        self._read_at = message
+        sources = len(self.mail.routers)
+        finished = self.queues.state.acknowledged.reshape(-1, sources).T
+        heard = np.where(finished > self._decided_at, self._said, np.int8(0))
+        for source in np.flatnonzero(heard.any(axis=1)):
+            self.mail.send(int(source), WorkerReport(time=now, signal=heard[source, : self.workers].copy()))
+        self._said[heard != 0] = 0
+
+    def _decide(self, message: int, now: float) -> None:
+        state, n = self.queues.state, self.workers
+        self._said[:, :n] = signals(
+            (state.arrived - self._arrived)[:n].astype(np.float64),
+            self._backlog[:n].astype(np.float64),
+            state.capacity[:n] / self.work,
+            now - self._slot_began[1],
+            self.scheme.idle,
+            self.scheme.busy,
+        )
+        self._slot_began = (message, now)
+        self._arrived = state.arrived.copy()
+        self._backlog = state.length.copy()
+        self._decided_at = now
+        self._read_at = message
+
+
+def feedback_for(
+    scheme: Scheme, routers: Sequence[Router], queues: Queues | None, work: float
+) -> Feedback | None:
+    """Return what tells ``routers`` about the workers, or None if they do not ask or there are no queues."""
+    if queues is None or not scheme.needs_reports:
+        return None
+    kind = Signals if has_slot(scheme) else Reports
+    return kind(scheme, routers, queues, work)
+
+
+def has_slot(scheme: Scheme) -> bool:
+    """Say whether a scheme wants busy and idle signals, slot by slot."""
+    return scheme.needs_reports and hasattr(scheme, "slot")

@@ -1,0 +1,81 @@
+"""Several configurations in processes of their own, with the results that one after the other gives."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+
+from evenflow.errors import EvenflowError
+from evenflow.simulator.result import Result
+from evenflow.simulator.run import Simulation
+from evenflow.simulator.setup import Configuration, Setting
+
+Progress = Callable[[int, int, Result], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while several simulations ran; ``results`` has those that were done, None for the others."""
+
+    def __init__(self, results: list[Result | None]):
+        done = sum(result is not None for result in results)
+        super().__init__(f"interrupted after {done} of {len(results)} simulations")
+        self.results = results
+
+
+def simulate_many(
+    configurations: Sequence[Configuration], jobs: int = 1, progress: Progress | None = None
+) -> list[Result]:
+    """Run all configurations in ``jobs`` processes and return their results in the given order.
+
+    ``progress(done, total, result)`` is called after each, in the order in which they end. Ctrl-C stops all
+    processes and raises :class:`Interrupted`, which has the results that were done. A script that asks for
+    more than one job needs ``if __name__ == "__main__":``, because each process imports it again.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise EvenflowError(f"jobs is {jobs!r}; it is a number of processes, 1 or more.")
+    results: list[Result | None] = [None] * len(configurations)
+    try:
+        if jobs == 1 or len(configurations) < 2:
+            for place, configuration in enumerate(configurations):
+                results[place] = result = _run(configuration)
+                if progress is not None:
+                    progress(place + 1, len(results), result)
+        else:
+            _run_in_processes(configurations, min(jobs, len(configurations)), progress, results)
+    except KeyboardInterrupt:
+        raise Interrupted(results) from None
+    return [result for result in results if result is not None]
+
+
+def _run(configuration: Configuration) -> Result:
+    return Simulation(Setting(configuration)).run()
+
+
+def _run_in_processes(
+    configurations: Sequence[Configuration],
+    jobs: int,
+    progress: Progress | None,
+    results: list[Result | None],
+) -> None:
+    context = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+    try:
+        places: dict[Future[Result], int] = {
+            pool.submit(_run, configuration): place for place, configuration in enumerate(configurations)
+        }
+        for done, future in enumerate(as_completed(places), 1):
+            results[places[future]] = result = future.result()
+            if progress is not None:
+                progress(done, len(results), result)
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()  # a running simulation has nothing to save
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,250 @@
+"""Sources, workers, aggregator: one stream through one scheme.
+
+The stream is read in chunks and cut wherever something happens: a mark, an aggregation period, a change of
+workers or capacities, feedback. Between two cuts every source routes its own messages (sources are
+independent, a source's stay in order), and what is measured is measured. So nothing depends on how the
+stream came in chunks.
+
+What happens at message t happens in this order: marks and periods after t messages; then, before the next
+one, events, feedback, and the sources' common decisions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+from evenflow.schemes import Scheme
+from evenflow.schemes.cost_model import Costs
+from evenflow.simulator.coordination import together
+from evenflow.simulator.events import Aggregation, Capacities, Event, Rescale
+from evenflow.simulator.feedback import feedback_for
+from evenflow.simulator.observer import Observer
+from evenflow.simulator.queueing import Arrivals, Queueing, parse_capacities
+from evenflow.simulator.result import Result
+from evenflow.simulator.setup import Configuration, Head, Setting
+from evenflow.simulator.source_assignment import Dealer, Feed, Part
+from evenflow.streams.base import CHUNK, Stream
+
+SEGMENT = 1 << 17  # messages routed at once; their arrays fit into a cache
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    scheme: Scheme | str,
+    stream: Stream | str,
+    workers: int = 100,
+    sources: int = 5,
+    seed: int = 0,
+    *,
+    feed: str | Feed = "shuffle",
+    queueing: Queueing | None = None,
+    events: Sequence[Event] = (),
+    marks: int = 100,
+    head: Head = None,
+    aggregation: Aggregation | None = None,
+    resources: str | Costs | None = None,
+    chunk: int = CHUNK,
+    progress: Progress | None = None,
+) -> Result:
+    """Send ``stream`` through ``scheme`` and measure; the same arguments give the same result, bit by bit.
+
+    ``head`` splits loads into head and tail: a share of the stream (the stream is read twice to know who is
+    above it) or the head's key ids. ``resources``, for schemes with one owner per key, are the cost functions
+    of state, computation and communication (`functions` 3), such as "LCL". ``chunk`` affects speed alone.
+    ``progress(messages, of)`` is called after every chunk.
+
+    >>> result = simulate("shuffle", "zipf:z=1.4,keys=100,messages=1000,seed=1", workers=4, sources=1)
+    >>> result.loads.tolist(), result.row()["imbalance"]
+    ([250, 250, 250, 250], 0.0)
+    """
+    given = Configuration(
+        scheme, stream, workers, sources, seed, feed, queueing, events, marks, head, aggregation, resources
+    )
+    return Simulation(Setting(given)).run(chunk, progress)
+
+
+class Simulation:
+    """One run: the routers, and what changes while the stream flows."""
+
+    def __init__(self, setting: Setting):
+        self.setting = setting
+        self.scheme = setting.scheme
+        self.routers = setting.new_routers()
+        self.seconds = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        """Set everything but the routers to its beginning."""
+        setting = self.setting
+        self.dealer = Dealer(setting.feed, setting.sources, setting.seed, max(SEGMENT, 4 * setting.sources))
+        self.arrivals = Arrivals(setting.queueing, setting.seed)
+        self.queues = setting.new_queues()
+        self.observer = Observer(setting, self.queues)
+        self.together = together(self.scheme, self.routers)
+        self.feedback = feedback_for(self.scheme, self.routers, self.queues, setting.work)
+        self.message = 0
+        self.workers = setting.workers
+        self.next_event = 0
+        self.next_mark = 0
+        self.destinations = np.empty(self.dealer.size, np.int32)
+        self.source_of = np.empty(self.dealer.size, np.int32)
+
+    def run(self, chunk_size: int = CHUNK, progress: Progress | None = None) -> Result:
+        """Let the stream flow."""
+        stream, messages = self.setting.stream, self.setting.found.messages
+        for chunk in stream.chunks(chunk_size):
+            if self.message + chunk.ids.size > messages:
+                break
+            hashes = stream.hashes
+            if self.message == 0 and chunk.ids.size:
+                self._compile(chunk.ids[:1], chunk.times, hashes)
+            times = self.arrivals.times(self.message, chunk.ids.size, chunk.times)
+            began = time.perf_counter()
+            self._chunk(chunk.ids, times, hashes)
+            self.seconds += time.perf_counter() - began
+            if progress is not None:
+                progress(self.message, messages)
+        if self.message != messages:
+            raise EvenflowError(
+                f"the stream {stream.name} has not {messages} messages as it said; "
+                "it must stay the same while it is read."
+            )
+        return self._result()
+
+    def _compile(self, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> None:
+        """Run one message through another router, so that compiling is not in the measured time."""
+        kept = self.routers
+        setting = self.setting
+        self.routers = [self.scheme.router(setting.workers, setting.seed)] * setting.sources
+        self._chunk(ids, self.arrivals.times(0, 1, None if times is None else times[:1]), hashes)
+        self.observer.mark(1, 0.0, self.routers)
+        self.routers = kept
+        self._start()
+
+    def _chunk(self, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> None:
+        self.observer.make_room(hashes.size)
+        place = 0
+        while place < ids.size:
+            self._before(float(times[place]) if times is not None else 0.0)
+            stop = place + self._next_cut(ids.size - place, None if times is None else times[place:])
+            self._segment(ids[place:stop], None if times is None else times[place:stop], hashes)
+            self.message += stop - place
+            self._after(float(times[stop - 1]) if times is not None else 0.0)
+            place = stop
+
+    def _next_cut(self, left: int, times: Float64Array | None) -> int:
+        """Return how many messages flow until something is due."""
+        setting = self.setting
+        cuts = [self.message + min(left, self.dealer.size), setting.marks[self.next_mark]]
+        cuts.append(self.together.next_message)
+        if self.next_event < len(setting.events):
+            cuts.append(setting.events[self.next_event].at)
+        if setting.aggregation is not None:
+            every = setting.aggregation.every
+            cuts.append((self.message // every + 1) * every)
+        due = float("inf")
+        if self.feedback is not None:
+            cuts.append(self.feedback.next_message)
+            due = self.feedback.next_time
+        count = min(cuts) - self.message
+        if times is not None and due <= times[count - 1]:
+            count = int(np.searchsorted(times[:count], due))
+        return count
+
+    def _segment(self, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> None:
+        """Route and measure messages between two cuts."""
+        parts = self.dealer.deal(self.message, ids, times if self.scheme.needs_time else None, hashes)
+        destinations = self.destinations[: ids.size]
+        for router, part in zip(self.routers, parts, strict=True):
+            if part.keys.size:
+                workers = router.route(part.keys, part.times)
+                self._check(workers, part.keys.size)
+                self.observer.count(part.ids, workers)
+                if self.observer.in_order:
+                    destinations[part.places] = workers
+        if self.observer.owners is not None:
+            self.observer.owners.follow(ids, destinations)
+        if self.queues is not None and times is not None:
+            self.queues.serve(self.message, times, ids, destinations, self._sources_of(parts))
+
+    def _check(self, workers: Int32Array, count: int) -> None:
+        """Refuse what a new scheme may get wrong; the kernels rely on it."""
+        if workers.size != count or workers.min() < 0 or workers.max() >= self.workers:
+            raise EvenflowError(
+                f"{self.scheme.name} did not answer every message with a worker from 0 to "
+                f"{self.workers - 1}; route() has to."
+            )
+
+    def _sources_of(self, parts: list[Part]) -> Int32Array | None:
+        """Return each message's source, if acknowledgements go back to it."""
+        if self.queues is None or not self.queues.state.acknowledged.size:
+            return None
+        result = self.source_of[: sum(part.keys.size for part in parts)]
+        for source, part in enumerate(parts):
+            result[part.places] = source
+        return result
+
+    def _before(self, now: float) -> None:
+        """Do what is due before the next message, which arrives at ``now``."""
+        events = self.setting.events
+        while self.next_event < len(events) and events[self.next_event].at == self.message:
+            self._happen(events[self.next_event], now)
+            self.next_event += 1
+        if self.feedback is not None and (
+            self.feedback.next_message <= self.message or self.feedback.next_time <= now
+        ):
+            self.feedback.before(self.message, now)
+        if self.together.next_message <= self.message:
+            self.together.before(self.message)
+
+    def _happen(self, event: Event, now: float) -> None:
+        capacity = self._capacity_after(event)
+        if isinstance(event, Rescale):
+            self.together.rescale(event.workers)
+            self.observer.rescaled(event.workers, self.routers, self.message, self.setting.stream.hashes)
+            self.workers = event.workers
+        if self.queues is not None and capacity is not None:
+            self.queues.change(self.workers, capacity, now)
+        if isinstance(event, Rescale) and self.feedback is not None:
+            self.feedback.rescaled(event.workers)
+
+    def _capacity_after(self, event: Event) -> Float64Array | None:
+        if self.queues is None:
+            return None
+        capacity = self.queues.state.capacity.copy()
+        workers = event.workers if isinstance(event, Rescale) else self.workers
+        if event.capacities is not None or isinstance(event, Capacities):
+            capacity[:workers] = self.setting.scale * parse_capacities(event.capacities, workers)
+        else:
+            capacity[self.workers : workers] = self.setting.scale  # newcomers
+        return capacity
+
+    def _after(self, now: float) -> None:
+        """Look at what there is after the last message, which arrived at ``now``."""
+        setting = self.setting
+        if self.message == setting.marks[self.next_mark]:
+            self.observer.mark(self.message, now, self.routers)
+            self.next_mark = min(self.next_mark + 1, len(setting.marks) - 1)
+        last = self.message == setting.found.messages
+        if setting.aggregation is not None and (last or self.message % setting.aggregation.every == 0):
+            self.observer.close_period(self.message, now)
+
+    def _result(self) -> Result:
+        setting = self.setting
+        return Result(
+            scheme=self.scheme.name,
+            parameters=str(self.scheme),
+            stream=setting.stream.name,
+            workers=setting.workers,
+            sources=setting.sources,
+            seed=setting.seed,
+            feed=str(setting.feed),
+            messages=self.message,
+            seconds=self.seconds,
+            **self.observer.finish(self.message, self.routers),
+        )

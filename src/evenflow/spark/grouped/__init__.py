@@ -1,0 +1,1 @@
+"""Per-key Python work over sorted partitions, and merging its partial results."""

@@ -1,0 +1,1 @@
+"""What a running query reports: the control directory, busy time, loads."""

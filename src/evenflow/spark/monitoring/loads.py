@@ -1,0 +1,267 @@
+"""`loads`: did it work? Rows per worker, memory, hot keys and their homes, fallbacks, of a run or a query."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+from evenflow.errors import EvenflowError
+from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.replanning.batch_stats import Observed
+from evenflow.spark.replanning.listener import CONTROLS, OBSERVED
+from evenflow.spark.routing.key_columns import Key, key_hash, quoted, with_keys
+
+_BAR = 30
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """A key that stands out, its rows and the workers that they are on."""
+
+    key: str
+    rows: int
+    homes: list[int]
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What the workers of a run, or of the last micro-batch of a query, carried."""
+
+    rows: list[int]
+    keys: int
+    pairs: int
+    hot: list[HotKey] = field(default_factory=list)
+    fallbacks: int = 0
+    busy: list[float] | None = None  # seconds of work, where the operator measured them
+    batch: int | None = None
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return len(self.rows)
+
+    @property
+    def max_over_mean(self) -> float:
+        """What the fullest worker carries, relative to the mean."""
+        return max(self.rows) * self.workers / max(1, sum(self.rows))
+
+    @property
+    def imbalance(self) -> float:
+        """What the fullest worker carries above the mean, as a part of all rows."""
+        return (self.max_over_mean - 1) / self.workers
+
+    @property
+    def memory(self) -> float:
+        """Pairs of key and worker, relative to the number of keys: 1 is key grouping's."""
+        return self.pairs / max(1, self.keys)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return one row per worker: its number, rows, part of the mean, seconds of work."""
+        mean = max(sum(self.rows) / self.workers, 1e-300)
+        busy: list[float | None] = list(self.busy) if self.busy else [None] * self.workers
+        lines = [
+            (worker, rows, rows / mean, seconds)
+            for worker, (rows, seconds) in enumerate(zip(self.rows, busy, strict=True))
+        ]
+        return spark.createDataFrame(lines, "worker int, rows long, of_mean double, busy_seconds double")
+
+    def table(self, most: int = 16) -> Table:
+        """Return a table for a terminal: the summary, the fullest and the emptiest workers, the hot keys."""
+        table = Table(title=self.summary(), title_justify="left", caption=self._hot_lines() or None)
+        table.caption_justify = "left"
+        for name in ("worker", "rows", "of mean", *(("busy s",) if self.busy else ())):
+            table.add_column(name, justify="right")
+        table.add_column("")
+        mean = max(sum(self.rows) / self.workers, 1e-300)
+        order = sorted(range(self.workers), key=lambda worker: (-self.rows[worker], worker))
+        shown = order if len(order) <= most else [*order[: most // 2], -1, *order[-(most // 2) :]]
+        for worker in shown:
+            if worker < 0:
+                table.add_row("...")
+                continue
+            bar = "█" * round(_BAR * self.rows[worker] / max(1, *self.rows))
+            busy = (f"{self.busy[worker]:.2f}",) if self.busy else ()
+            table.add_row(
+                str(worker), f"{self.rows[worker]:,}", f"{self.rows[worker] / mean:.3f}", *busy, bar
+            )
+        return table
+
+    def summary(self) -> str:
+        """Say it in one line."""
+        batch = "" if self.batch is None else f"batch {self.batch}: "
+        fallbacks = f", {self.fallbacks} fallbacks" if self.fallbacks else ""
+        places = (
+            f"; {self.keys:,} keys in {self.pairs:,} places (memory {self.memory:.2f})" if self.keys else ""
+        )
+        return (
+            f"{batch}{sum(self.rows):,} rows on {self.workers} workers, fullest at {self.max_over_mean:.3f} "
+            f"of the mean{places}{fallbacks}"
+        )
+
+    def to_json(self) -> str:
+        """Return everything as one JSON object."""
+        ratios = {"max_over_mean": self.max_over_mean, "imbalance": self.imbalance, "memory": self.memory}
+        return json.dumps({**asdict(self), **ratios})
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=100).print(self.table())
+        return text.getvalue()
+
+    def _hot_lines(self) -> str:
+        lines = []
+        for hot in self.hot:
+            homes = ", ".join(map(str, hot.homes[:8])) + (
+                f", ... {len(hot.homes)} in all" if len(hot.homes) > 8 else ""
+            )
+            lines.append(f"{hot.key}: {hot.rows:,} rows on {homes or 'the worker of their hash'}")
+        return "\n".join(lines)
+
+
+def loads(
+    of: DataFrame | Any,
+    key: Key | None = None,
+    *,
+    workers: int | None = None,
+    control: str | Path | None = None,
+    top: int = 10,
+) -> Loads:
+    """Return what each worker carries.
+
+    ``of`` is a balanced DataFrame (its rows are counted, by ``key``; partitions without rows at the end are
+    not seen, give ``workers`` to have them too), a streaming query that evenflow balances (its last batch
+    that had rows), or a control directory (the last batch in its log). With ``control`` the numbers of a
+    DataFrame go to the log there too.
+    """
+    if isinstance(of, str | Path):
+        return _of_log(Control(of))
+    if not isinstance(of, DataFrame):
+        if not hasattr(of, "recentProgress"):
+            raise EvenflowError(
+                f"loads of {of!r} are unknown; pass a DataFrame, a query or a control directory."
+            )
+        return _of_query(of)
+    if of.isStreaming:
+        raise EvenflowError("this DataFrame is a stream; pass the query that start() returned.")
+    if key is None:
+        raise EvenflowError("key is missing; name the columns that the DataFrame was balanced by.")
+    found = _of_frame(of, key, workers, top)
+    if control is not None:
+        Control(control).note("run", **json.loads(found.to_json()))
+    return found
+
+
+def _of_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
+    keyed, keys = with_keys(df, key)
+    shown = F.to_json(F.struct(*(F.col(quoted(column.inside)).alias(column.name) for column in keys)))
+    pairs = (
+        keyed.select(
+            F.spark_partition_id().alias("worker"), F.expr(key_hash(keys)).alias("hash"), shown.alias("key")
+        )
+        .groupBy("worker", "hash")
+        .agg(F.count(F.lit(1)).alias("rows"), F.first("key").alias("key"))
+        .persist()
+    )
+    try:
+        per_worker = pairs.groupBy("worker").agg(F.sum("rows").alias("rows"), F.count("*").alias("pairs"))
+        by_worker = {row["worker"]: row for row in per_worker.collect()}
+        per_key = pairs.groupBy("hash").agg(
+            F.sum("rows").alias("rows"),
+            F.sort_array(F.collect_list("worker")).alias("homes"),
+            F.first("key").alias("key"),
+        )
+        distinct = per_key.count()
+        hot = per_key.orderBy(F.desc("rows"), "hash").limit(top).collect()
+    finally:
+        pairs.unpersist()
+    workers = max([workers or 1, *(worker + 1 for worker in by_worker)])
+    total = sum(row["rows"] for row in by_worker.values())
+    return Loads(
+        rows=[int(by_worker[worker]["rows"]) if worker in by_worker else 0 for worker in range(workers)],
+        keys=distinct,
+        pairs=sum(int(row["pairs"]) for row in by_worker.values()),
+        hot=[
+            HotKey(_bare(row["key"]), int(row["rows"]), list(row["homes"]))
+            for row in hot
+            if len(row["homes"]) > 1 or row["rows"] * workers * 4 >= total
+        ],
+    )
+
+
+def _bare(text: str) -> str:
+    """Return the value of a key of one column, the JSON of a key of several.
+
+    >>> _bare('{"k":"to"}'), _bare('{"a":1,"b":2}'), _bare('{}')
+    ('to', '{"a":1,"b":2}', 'null')
+    """
+    values = json.loads(text)
+    if len(values) == 1:
+        return str(next(iter(values.values())))
+    return text if values else "null"
+
+
+def _of_query(query: Any) -> Loads:
+    for progress in reversed(query.recentProgress):
+        for name, row in (progress.observedMetrics or {}).items():
+            if name.startswith(OBSERVED):
+                seen = Observed.from_row(row, int(progress.batchId))
+                if seen.total:
+                    return _of_seen(seen, CONTROLS.get(name))
+    raise EvenflowError("this query has not finished a batch with rows that evenflow placed; wait for one.")
+
+
+def _of_seen(seen: Observed, control: Control | None) -> Loads:
+    """Return a batch as the listener noted it, or, where it has not yet, as Spark shows it."""
+    notes = list(control.notes()) if control is not None else []
+    noted = [note for note in notes if note["event"] == "batch" and note.get("batch") == seen.batch]
+    return _of_note(noted[-1] if noted else seen.summary(None), notes)
+
+
+def _of_log(control: Control) -> Loads:
+    """Return the last batch or run of a log."""
+    notes = list(control.notes())
+    wanted = [note for note in notes if note["event"] in ("batch", "run")]
+    if not wanted:
+        wanted = [_worked(note) for note in notes if note["event"] == "busy"]
+    if not wanted:
+        raise EvenflowError(
+            f"there is no batch in the log of {control.folder}; wait for one, or check the path."
+        )
+    return _of_note(wanted[-1], notes)
+
+
+def _worked(note: dict[str, Any]) -> dict[str, Any]:
+    """Return a batch of which only the work is known."""
+    return {"batch": note["batch"], "rows": [], "keys": 0, "pairs": 0}
+
+
+def _busy(notes: list[dict[str, Any]], batch: int | None) -> dict[int, dict[str, Any]]:
+    """Return the last word of every worker of a batch, in the last run that told one."""
+    words = [note for note in notes if note["event"] == "busy" and note.get("batch") == batch]
+    return {note["worker"]: note for note in words if note.get("run") == words[-1].get("run")}
+
+
+def _of_note(note: dict[str, Any], notes: list[dict[str, Any]]) -> Loads:
+    hot = [HotKey(*one) if isinstance(one, list) else HotKey(**one) for one in note.get("hot", [])]
+    busy = _busy(notes, note.get("batch"))
+    rows = [int(rows) for rows in note["rows"]]
+    if not rows:
+        rows = [busy[worker]["rows"] if worker in busy else 0 for worker in range(max(busy) + 1)]
+    seconds = [float(busy[worker]["seconds"]) if worker in busy else 0.0 for worker in range(len(rows))]
+    return Loads(
+        rows=rows,
+        keys=int(note["keys"]),
+        pairs=int(note["pairs"]),
+        hot=hot,
+        fallbacks=sum(note["event"] == "fallback" for note in notes),
+        busy=seconds if busy else note.get("busy"),
+        batch=note.get("batch"),
+    )

@@ -1,0 +1,1 @@
+"""The operators that users call, one file each."""

@@ -1,0 +1,100 @@
+"""`apply`: instead of ``groupBy(key).applyInArrow``, whole groups without two giants on one task."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from evenflow.errors import EvenflowError
+from evenflow.plan import Plan
+from evenflow.schemes.base import Scheme
+from evenflow.spark.grouped.apply_task import WholeGroups
+from evenflow.spark.grouped.runs import Layout, check_rows
+from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
+from evenflow.spark.monitoring.task_timing import take_time
+from evenflow.spark.routing.key_columns import Key, quoted
+from evenflow.spark.routing.place import Placed, place
+
+
+def apply(
+    df: DataFrame,
+    key: Key,
+    using: Callable[..., Any],
+    schema: Schema,
+    workers: int = 64,
+    *,
+    rows: str = "arrow",
+    scheme: str | Scheme = "fill",
+    sample: float | None = None,
+    seed: int = 0,
+    plan: Plan | None = None,
+    control: str | None = None,
+    on_placed: Callable[[Placed], None] | None = None,
+) -> DataFrame:
+    """Return what ``using`` returns for every group, as a DataFrame with ``schema``.
+
+    ``using`` is as for ``applyInArrow``: it takes the group as a pyarrow Table (a DataFrame if ``rows`` is
+    "pandas"), or the key as a tuple and the group, and returns one of the same kind. A key is on one worker;
+    the keys are counted first (on ``sample`` of the rows; None: as many as the balance needs), and the large
+    ones are spread over the workers. ``on_placed`` gets the plan and the reasons.
+    """
+    if df.isStreaming:
+        raise EvenflowError(
+            "df is a stream, and a stream never has the whole group; use aggregate, or apply in foreachBatch."
+        )
+    check_rows(rows, "rows")
+    name, takes_key = signature_of(using)
+    declared = parse(schema, "schema")
+    arrow = as_arrow(declared, "schema")
+    placed = place(  # planned: online, two sources may know of different owners for a while
+        df, key, workers=workers, scheme=scheme, mode="planned", split=False, sample=sample, seed=seed,
+        plan=plan, control=control,
+    )  # fmt: skip
+    if on_placed is not None:
+        on_placed(placed)
+    frame, layout = laid_out(placed)
+    by_key = [F.col(quoted(column.inside)) for column in placed.keys]
+    work = WholeGroups(layout, using, name, takes_key, rows, arrow)
+    return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(take_time(work, control), declared)
+
+
+def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:
+    """Return the rows on their workers, without the worker's number, and which columns are what."""
+    helpers = [column.inside for column in placed.keys if column.is_helper]
+    names = [*placed.columns, *helpers]
+    layout = Layout(
+        keys=tuple(names.index(column.inside) for column in placed.keys),
+        key_names=tuple(column.name for column in placed.keys),
+        rows=tuple(range(len(placed.columns))),
+        row_names=tuple(placed.columns),
+    )
+    return placed.moved().drop(placed.worker), layout
+
+
+def numbered(frame: DataFrame) -> DataFrame:
+    """Return the frame with numbers for names: mapInArrow stumbles over dots and names that come twice."""
+    return frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
+
+
+def signature_of(using: Any) -> tuple[str, bool]:
+    """Return the name of a function over groups, and whether it takes the key."""
+    if not callable(using):
+        raise EvenflowError(
+            f"using is {using!r}; pass a function that takes a group, or the key and the group."
+        )
+    name = getattr(using, "__name__", None) or type(using).__name__
+    taken = [
+        parameter
+        for parameter in inspect.signature(using).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(taken) not in (1, 2):
+        raise EvenflowError(
+            f"{name} takes {len(taken)} arguments; it may take a group, or the key and the group."
+        )
+    return name, len(taken) == 2

@@ -1,0 +1,229 @@
+"""`stateful`: keyed state with one owner per key, that moves when the load, the speeds or the workers do."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from evenflow.errors import EvenflowError, nearest
+from evenflow.owners import AutoWorkers, Ownership
+from evenflow.schemes.base import Scheme
+from evenflow.schemes.base import scheme as scheme_named
+from evenflow.spark.grouped.runs import Layout, check_rows
+from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
+from evenflow.spark.monitoring.control_dir import local_path
+from evenflow.spark.operators.apply import numbered
+from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted, with_keys
+from evenflow.spark.routing.place import check_settings, check_workers
+from evenflow.spark.state.heartbeat import with_heartbeat
+from evenflow.spark.state.processor import KeyedProcessor
+from evenflow.spark.state.query import StatefulWriter
+from evenflow.spark.state.query_config import Setting
+from evenflow.spark.state.schema import StateLayout, check_kept
+
+LATE = ("process", "drop")
+CLOCKS = ("processing", "event")
+
+
+def stateful(
+    df: DataFrame,
+    key: Key,
+    using: KeyedProcessor,
+    output: Schema,
+    state: str | Path,
+    workers: int | str | AutoWorkers = 8,
+    scheme: str | Scheme = "explicit",
+    *,
+    order_by: str | Sequence[str] = (),
+    event_time: str | None = None,
+    delay: str = "0 seconds",
+    late: str = "process",
+    heartbeat: str | None = None,
+    keep: str = "1 hour",
+    seed: int = 0,
+    speeds: str | None = None,
+    alpha: float | None = None,
+    control: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    **parameters: Any,
+) -> StatefulWriter:
+    """Return a writer whose ``start(sink)`` runs ``using`` over a stream, with state at the path ``state``.
+
+    Every key is on one worker at a time, by ``scheme`` with its ``parameters`` (``algorithm="redist"``); who
+    owns it changes between two micro-batches when that gains more than it moves. ``workers``: how many to
+    begin with; another number after a restart, or `StatefulQuery.rescale` while it runs, changes it; "auto"
+    or an `AutoWorkers` follows the utilisation. ``speeds`` and ``alpha`` are the loop's (`Ownership.start`).
+
+    Rows of a key come in the order of the input, partition by partition; ``order_by`` names columns to sort
+    them by first. ``event_time`` and ``delay`` make the watermark: the largest event time of all batches
+    before less the delay. Rows below it are late; they are counted, then processed or dropped, as ``late``
+    says. ``heartbeat``: so often a batch comes even if no rows do, so that time-outs go on.
+
+    ``state`` is a folder that driver and workers see: of this machine, or shared by a cluster. It holds the
+    table, staged outputs, the checkpoint and the control directory, unless these have paths of their own.
+    Batches stay readable by `read_state` for the time ``keep``.
+    """
+    if not df.isStreaming:
+        raise EvenflowError("df is not a stream; read it with spark.readStream, or use apply on a batch.")
+    check_settings(df)
+    _check_processor(using)
+    root = _local(state, "state")
+    auto, first = _workers(workers)
+    chosen = _scheme(scheme, parameters)
+    Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # refuses what cannot be
+    keyed, keys = with_keys(df, key)
+    hashed = helper(keyed, "hash")
+    frame = keyed.selectExpr("*", f"{key_hash(keys)} as {quoted(hashed)}")
+    names = frame.columns
+    layout = Layout(
+        keys=(len(names) - 1, *(names.index(column.inside) for column in keys)),
+        key_names=("hash", *(column.name for column in keys)),
+        rows=tuple(range(len(df.columns))),
+        row_names=tuple(df.columns),
+    )
+    key_type = T.StructType([T.StructField(column.name, column.type) for column in keys])
+    declared = parse(output, "output")
+    outputs = as_arrow(declared, "output")
+    for field in outputs:
+        check_kept(field.type, field.name, "staged output")
+    setting = Setting(
+        root=str(root),
+        token=uuid4().hex,
+        control=str(_local(control or root / "_evenflow", "control")),
+        checkpoint=str(checkpoint or root / "_checkpoint"),
+        processor=using,
+        layout=layout,
+        state=StateLayout(
+            as_arrow(key_type, "key"), as_arrow(parse(using.state, f"{type(using).__name__}.state"), "state")
+        ),
+        output=declared,
+        output_arrow=outputs,
+        scheme=chosen,
+        workers=first,
+        auto=auto,
+        seed=seed,
+        speeds=speeds,
+        alpha=alpha,
+        order_by=tuple(_place(df, name, "order_by") for name in _listed(order_by)),
+        event_time=None if event_time is None else _event_time(df, event_time),
+        delay=round(seconds_of(delay, "delay") * 1e6),
+        late=late,
+        keep=seconds_of(keep, "keep"),
+        beat=None if heartbeat is None else len(names),
+    )
+    _check_time(setting)
+    frame = numbered(frame)
+    if heartbeat is not None:
+        frame = with_heartbeat(frame, _interval(heartbeat), f"column_{len(names)}")
+    return StatefulWriter(frame, setting)
+
+
+def seconds_of(text: str, argument: str) -> float:
+    """Return a duration such as "5 minutes" in seconds.
+
+    >>> seconds_of("1 hour", "keep")
+    3600.0
+    """
+    try:
+        seconds = float(pd.Timedelta(text).total_seconds())
+    except (ValueError, TypeError) as error:
+        raise EvenflowError(f'{argument} is {text!r}; write it as in "5 seconds" or "1 hour".') from error
+    if not seconds >= 0:
+        raise EvenflowError(f"{argument} is {text!r}; a duration is not negative.")
+    return seconds
+
+
+def _interval(heartbeat: str) -> float:
+    seconds = seconds_of(heartbeat, "heartbeat")
+    if seconds <= 0:
+        raise EvenflowError(f"heartbeat is {heartbeat!r}; give a time between two beats, such as 5 seconds.")
+    return seconds
+
+
+def _check_processor(using: Any) -> None:
+    if not isinstance(using, KeyedProcessor):
+        fix = (
+            "pass an instance, such as Vwap()" if inspect.isclass(using) else "derive it from KeyedProcessor"
+        )
+        raise EvenflowError(f"using is {using!r}, which is no KeyedProcessor; {fix}.")
+    name = type(using).__name__
+    if not hasattr(using, "state"):
+        raise EvenflowError(f'{name} declares no state; write its columns, as in state = "n long".')
+    for method in ("start", "process"):
+        if getattr(type(using), method) is getattr(KeyedProcessor, method):
+            raise EvenflowError(f"{name} has no method {method}; write one.")
+    check_rows(using.rows, f"{name}.rows")
+    if using.clock not in CLOCKS:
+        raise EvenflowError(f"{name}.clock is {using.clock!r}; choose one of {', '.join(CLOCKS)}.")
+
+
+def _check_time(setting: Setting) -> None:
+    if setting.late not in LATE:
+        raise EvenflowError(f"late is {setting.late!r}; choose one of {', '.join(LATE)}.")
+    if setting.processor.clock == "event" and setting.event_time is None:
+        raise EvenflowError(
+            f"{setting.name}.clock is 'event' and event_time is None; name the column with the event time."
+        )
+
+
+def _local(path: str | Path, argument: str) -> Path:
+    text = str(path)
+    if "://" in text and not text.startswith("file:"):
+        raise EvenflowError(
+            f"{argument} is {text!r}; give a folder of a file system that driver and workers have mounted, "
+            "such as /mnt/shared/state."
+        )
+    return local_path(path)
+
+
+def _workers(workers: Any) -> tuple[AutoWorkers | None, int]:
+    if workers == "auto":
+        workers = AutoWorkers()
+    if isinstance(workers, AutoWorkers):
+        return workers, workers.least
+    if isinstance(workers, str):
+        raise EvenflowError(f'workers is {workers!r}; give a number, "auto" or an AutoWorkers.')
+    check_workers(workers)
+    return None, int(workers)
+
+
+def _scheme(scheme: str | Scheme, parameters: dict[str, Any]) -> Scheme:
+    if isinstance(scheme, Scheme):
+        if parameters:
+            known = [field.name for field in dataclasses.fields(scheme)]
+            raise EvenflowError(
+                f"{next(iter(parameters))!r} is no argument of stateful, and {scheme} has its parameters "
+                f"({', '.join(known)}) already; give them there."
+            )
+        return scheme
+    return scheme_named(scheme, **parameters)
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _place(df: DataFrame, name: str, argument: str) -> int:
+    if df.columns.count(name) != 1:
+        raise EvenflowError(
+            f"{argument} names {name!r}, and there is no such column; {nearest(name, df.columns)}"
+        )
+    return df.columns.index(name)
+
+
+def _event_time(df: DataFrame, name: str) -> int:
+    place = _place(df, name, "event_time")
+    kind = df.schema.fields[place].dataType
+    if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
+        raise EvenflowError(
+            f"event_time is {name!r}, a column of type {kind.simpleString()}; cast it to a timestamp."
+        )
+    return place

@@ -1,0 +1,70 @@
+"""The plan of a streaming query as a tiny data source, which Spark reads again for every micro-batch.
+
+One row per hot key: its hash and the cells of its homes (:mod:`evenflow.spark.routing.plan_sql`). The query
+joins it by broadcast, so the rows read are frozen for the batch. Without a readable file there are no rows:
+every key goes where its bucket goes, and the log gets a line. Keep imports light: Python workers import this
+module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from evenflow.spark.monitoring.control_dir import Control
+
+FORMAT = "evenflow-plan"
+SCHEMA = "hash bigint, below array<int>, cut array<double>, above array<int>, serial bigint"
+
+
+def plan_file(operator: str) -> str:
+    """Return where the plan of an operator is, inside the control directory."""
+    return f"planned/{operator}.plan"
+
+
+class PlanSource(DataSource):  # type: ignore[misc]
+    """Reads the plan of the control directory that the option ``control`` names."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Return the columns."""
+        return SCHEMA
+
+    def reader(self, schema: Any) -> PlanReader:
+        """Return the reader."""
+        return PlanReader(self.options["control"], self.options["operator"], int(self.options["workers"]))
+
+
+class PlanReader(DataSourceReader):  # type: ignore[misc]
+    """Reads on an executor, once per micro-batch."""
+
+    def __init__(self, folder: str, operator: str, workers: int):
+        self.folder = folder
+        self.operator = operator
+        self.workers = workers
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one partition."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """Yield the hot keys; none, and a line in the log, if there is no sound plan."""
+        control = Control(self.folder)
+        found, why = control.read_or_why(plan_file(self.operator), "plan")
+        header, arrays = found or ({}, {})
+        if found is not None and header.get("workers") != self.workers:
+            why = f"the plan is for {header.get('workers')} workers, not {self.workers}"
+        if why:
+            control.note("fallback", operator=self.operator, why=why)
+            return
+        serial, starts = int(header["serial"]), arrays["starts"].tolist()
+        keys = arrays["keys"].view("int64").tolist()
+        cells = [arrays[name].tolist() for name in ("below", "cut", "above")]
+        for i, key in enumerate(keys):
+            yield (key, *(values[starts[i] : starts[i + 1]] for values in cells), serial)

@@ -1,0 +1,1 @@
+"""From a frame and a key to a worker for every row."""

@@ -1,0 +1,59 @@
+"""Is the order of a frame's rows fixed? Then a row's position may decide where it goes, and a retry agrees.
+
+A plain scan of files, of a local table or of a stream's offsets gives the same rows in the same order again;
+what shuffles, joins or aggregates does not, nor does a database. Unknown operators count as unordered.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from evenflow.spark.routing.key_columns import content_hash, helper, quoted
+
+_ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== ", re.DOTALL)
+_OPERATOR = re.compile(r"^[\s:+\-~*]*('?\w+)")
+_KEEPS_ORDER = frozenset(
+    (
+        *("Project", "Filter", "SubqueryAlias", "View", "Union", "Generate", "ResolvedHint"),
+        *("EventTimeWatermark", "CollectMetrics"),
+        # leaves
+        *("Relation", "LocalRelation", "Range", "OneRowRelation"),
+        *("StreamingRelation", "StreamingRelationV2"),
+    )
+)
+
+
+def has_fixed_order(df: DataFrame) -> bool:
+    """Return whether ``df`` reads its rows in one order, always; in doubt, False."""
+    try:
+        text = df.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=df).collect()[0][0]
+    except PySparkException:
+        return False
+    return operators_keep_order(text)
+
+
+def operators_keep_order(explained: str) -> bool:
+    """Return whether every operator of an explained plan keeps the order of its scan.
+
+    >>> text = "== Analyzed Logical Plan ==\\nk: int\\n{} [k#1]\\n+- Range (0, 9)\\n\\n== "
+    >>> operators_keep_order(text.format("Project")), operators_keep_order(text.format("Aggregate"))
+    (True, False)
+    """
+    found = _ANALYZED.search(explained)
+    if found is None:
+        return False
+    lines = found.group(1).splitlines()[1:]  # the first names the columns
+    if any("JDBCRelation" in line for line in lines):
+        return False
+    named = [_OPERATOR.match(line) for line in lines if line.strip()]
+    return bool(named) and all(name is not None and name.group(1) in _KEEPS_ORDER for name in named)
+
+
+def sorted_by_content(df: DataFrame, seed: int) -> DataFrame:
+    """Return ``df`` with each partition in an order that a retry repeats: by a hash of all columns."""
+    content = helper(df, "content")  # a column of its own, since a sort does not take xxhash64(*)
+    sorted_rows = df.select("*", content_hash(df, seed).alias(content)).sortWithinPartitions(quoted(content))
+    return sorted_rows.drop(content)

@@ -1,0 +1,30 @@
+"""A Spark session on this machine, for examples, the demo, deployments and tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",  # 200 are for clusters
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def local_session(master: str = "local[2]", **settings: Any) -> SparkSession:
+    """Return a session on loopback without a web page, whose tasks run this very Python."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master)
+    for name, value in {**LOCAL, **settings}.items():
+        builder = builder.config(name, str(value))
+    return builder.getOrCreate()

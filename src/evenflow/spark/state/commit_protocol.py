@@ -1,0 +1,164 @@
+"""What happens in one micro-batch of ``stateful``, on the driver, in six steps.
+
+1. Open the table. If the batch is committed already, go to 5; if a later one is, refuse.
+2. Workers process their rows and write state and output files under names of their own.
+3. Collect the names: only tasks that succeeded appear.
+4. Commit: the files, the batch's number, the outputs' names, the owners for the next batch.
+5. Hand the staged outputs to the sink.
+6. Return, so that Spark commits the batch too; before that, files are merged if they have become many.
+
+Killed at any point, the next run finds either the batch before or this one, whole. What it needs is in the
+table and the control directory, never in this process: on Spark Connect it is another one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from evenflow.errors import EvenflowError
+from evenflow.owners import Ownership
+from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.state.batch import Batch, collect, idle, query_id
+from evenflow.spark.state.compaction import Merge, needed_by, runs_to_merge
+from evenflow.spark.state.files import StateFile
+from evenflow.spark.state.lock import take_lock
+from evenflow.spark.state.owner_lookup import Owners
+from evenflow.spark.state.query_config import Setting
+from evenflow.spark.state.table import Committed, StateTable
+
+Sink = Callable[[DataFrame, int], None]
+
+DECISIONS = "decisions"  # the folder with the log of decisions
+_INTERRUPTED = "java.lang.InterruptedException"
+# Spark looks for this in what Python raised, with a pattern that needs too much stack for a whole Java trace
+_STOPPED = f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch.\n: {_INTERRUPTED}"
+
+
+class StoppedError(Exception):
+    """The query was stopped in the middle of a batch; the batch is done again when it starts."""
+
+
+class MicroBatches:
+    """The function that Spark calls for every micro-batch."""
+
+    def __init__(self, setting: Setting, sink: Sink):
+        self.setting = setting
+        self.sink = sink
+        self._table: StateTable | None = None
+        self._finished = 0.0
+        self._told: int | None = None  # the last batch in the log
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None}
+
+    def table(self) -> StateTable:
+        """Return the state's table, opened once per process."""
+        root = Path(self.setting.root)
+        take_lock(root, self.setting.token)
+        if self._table is None:
+            self._table = StateTable(root, self.setting.state, self.setting.keep)
+            self._table.sweep()
+        return self._table
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Do one micro-batch; if the query is stopped meanwhile, say so in a way that Spark understands."""
+        try:
+            self._run(df, batch)
+        except Exception as error:
+            if _INTERRUPTED in str(error):
+                raise StoppedError(_STOPPED) from None
+            raise
+
+    def _run(self, df: DataFrame, batch: int) -> None:
+        table = self.table()
+        table.refresh()
+        committed = table.committed
+        check_sequence(committed, batch, self.setting)
+        if committed is None or committed.batch < batch:
+            table.sweep_outputs(batch)
+            committed = Batch(self.setting, table, df, batch, self.elapsed).run()
+        self._tell(committed)
+        self.emit(df.sparkSession, committed)
+        self.merge(df.sparkSession, table)
+        self._finished = time.monotonic()
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds since the batch before was finished, in this process."""
+        return time.monotonic() - self._finished if self._finished else None
+
+    def emit(self, spark: SparkSession, committed: Committed) -> None:
+        """Hand the staged outputs of a batch to the sink, the first time or again."""
+        paths = [str(Path(self.setting.root) / name) for name in committed.outputs]
+        if paths:
+            outputs = spark.read.schema(self.setting.output).parquet(*paths)
+        else:
+            outputs = spark.createDataFrame([], self.setting.output)
+        self.sink(outputs, committed.batch)
+
+    def merge(self, spark: SparkSession, table: StateTable) -> None:
+        """Merge state files if they have become many, and sweep."""
+        files = table.files()
+        chosen = runs_to_merge(files)
+        committed = table.committed
+        if not chosen or committed is None:
+            return
+        owners = Owners.of(Ownership.from_json(committed.ownership, self.setting.scheme).plan)
+        work = Merge(
+            self.setting.root,
+            tuple(self.setting.state.key_names),
+            tuple(chosen),
+            needed_by(chosen, owners),
+            owners,
+            forget=len(chosen) == len(files),
+        )
+        done = collect(idle(spark, owners.workers, work), table)
+        merged = [StateFile(**one["state"]) for one in done if one["state"] is not None]
+        table.commit(committed, merged, chosen)
+        swept = table.sweep()
+        Control(self.setting.control).note(
+            "merged", batch=committed.batch, files=len(chosen), into=len(merged),
+            rows=sum(file.rows for file in chosen), left=sum(file.rows for file in merged), swept=swept,
+        )  # fmt: skip
+
+    def _tell(self, committed: Committed) -> None:
+        """Write a batch to the logs, unless that was done before a kill."""
+        control = Control(self.setting.control)
+        loads = committed.loads
+        if self._told is None:
+            self._told = max((note.get("batch", -1) for note in control.notes("batch")), default=-1)
+        if self._told >= committed.batch:
+            return
+        self._told = committed.batch
+        control.note(
+            "batch", batch=committed.batch, rows=loads["rows"], keys=sum(loads["touched"]),
+            pairs=sum(loads["touched"]), busy=loads["seconds"], loads=loads, watermark=committed.watermark,
+        )  # fmt: skip
+        decisions = Control(Path(self.setting.control) / DECISIONS)
+        for decision in committed.decisions:
+            decisions.note("decision", **decision)
+        if committed.migration is not None:
+            decisions.note("migration", **committed.migration)
+
+
+def check_sequence(committed: Committed | None, batch: int, setting: Setting) -> None:
+    """Refuse a batch that cannot follow what is committed."""
+    if committed is None:
+        return
+    query = query_id(setting.checkpoint)
+    if query is not None and committed.query is not None and query != committed.query:
+        raise EvenflowError(
+            f"the state at {setting.root} belongs to another query ({committed.query}, now at batch "
+            f"{committed.batch}), whose checkpoint is not {setting.checkpoint}; start with its checkpoint, "
+            "or give this query a state path of its own."
+        )
+    if committed.batch > batch:
+        raise EvenflowError(
+            f"the state at {setting.root} is at batch {committed.batch}, and Spark asks for batch {batch} "
+            f"again: the checkpoint {setting.checkpoint} is older than the state; restore the two together."
+        )

@@ -1,0 +1,159 @@
+"""What ``stateful`` returns, and what its ``start`` returns: a query that can be watched and rescaled."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from evenflow.errors import EvenflowError
+from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.routing.place import check_workers
+from evenflow.spark.state.batch import RESCALE
+from evenflow.spark.state.commit_protocol import DECISIONS, MicroBatches, Sink
+from evenflow.spark.state.lock import release_lock, take_lock, watch_lock
+from evenflow.spark.state.query_config import Setting
+from evenflow.spark.state.table import history
+
+BATCH_COLUMN = "batch"
+
+
+@dataclass(frozen=True)
+class StateLoads:
+    """What each worker carried in the last micro-batch; lists have one value per worker."""
+
+    batch: int
+    rows: list[int]
+    seconds: list[float]  # that it worked
+    keys: list[int]  # touched
+    written: list[int]  # bytes of state
+    read: list[int]  # bytes of state files; what a worker's process still has in memory is not read again
+    late: int  # rows
+    expired: int  # keys
+    state_keys: int  # held in all
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class WriteTo:
+    """A sink that writes each batch to a folder of its own, so that the same batch again replaces itself."""
+
+    path: str
+    format: str
+
+    def __call__(self, outputs: DataFrame, batch: int) -> None:
+        """Write the outputs of one batch."""
+        outputs.write.format(self.format).mode("overwrite").save(f"{self.path}/{BATCH_COLUMN}={batch}")
+
+
+class StatefulWriter:
+    """A stateful stream that has not been started."""
+
+    def __init__(self, frame: DataFrame, setting: Setting):
+        self.frame = frame
+        self.setting = setting
+
+    def start(
+        self, sink: Sink | str | Path, format: str | None = None, *, name: str | None = None, **trigger: Any
+    ) -> StatefulQuery:
+        """Start the query. ``sink(df, batch_id)`` gets the outputs of each micro-batch.
+
+        It may be called again for the last batch after a restart, with the very same rows. A path is written
+        to in ``format`` ("parquet" if it is None), every batch into a folder ``batch=N`` of its own.
+        ``trigger`` is as for ``DataStreamWriter.trigger``: ``processingTime="5 seconds"``,
+        ``availableNow=True``.
+        """
+        setting, root = self.setting, Path(self.setting.root)
+        batches = MicroBatches(setting, self._sink(sink, format))
+        remote = "connect" in type(self.frame.sparkSession).__module__
+        take_lock(root, setting.token)
+        try:
+            if remote:  # the process that commits takes the lock itself
+                release_lock(root, setting.token)
+            else:
+                batches.table().files()
+            writer = self.frame.writeStream.foreachBatch(batches)
+            writer = writer.option("checkpointLocation", setting.checkpoint)
+            if name is not None:
+                writer = writer.queryName(name)
+            query = (writer.trigger(**trigger) if trigger else writer).start()
+        except BaseException:
+            release_lock(root, setting.token)
+            raise
+        watch_lock(root, setting.token, lambda: bool(query.isActive))
+        return StatefulQuery(query, setting)
+
+    def _sink(self, sink: Any, format: str | None) -> Sink:
+        if isinstance(sink, str | Path):
+            if BATCH_COLUMN in (field.name.lower() for field in self.setting.output.fields):
+                raise EvenflowError(
+                    f"output has a column {BATCH_COLUMN!r}, which is the name of the folders at {str(sink)!r}"
+                    "; rename it."
+                )
+            return WriteTo(str(sink), format or "parquet")
+        if not callable(sink):
+            raise EvenflowError(
+                f"sink is {sink!r}; pass a function of a DataFrame and a batch id, or a path."
+            )
+        if format is not None:
+            raise EvenflowError(f"format is {format!r} and sink is a function; a format goes with a path.")
+        return sink
+
+
+class StatefulQuery:
+    """A running stateful query. Has all that Spark's StreamingQuery has, and what is here."""
+
+    def __init__(self, query: Any, setting: Setting):
+        self.query = query
+        self.setting = setting
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("query", "setting"):  # not set yet
+            raise AttributeError(name)
+        return getattr(self.query, name)
+
+    def stop(self) -> None:
+        """Stop the query, and let others work on its state."""
+        self.query.stop()
+        release_lock(Path(self.setting.root), self.setting.token)
+
+    def rescale(self, workers: int) -> None:
+        """Go on with another number of workers from the next micro-batch on, also after a restart."""
+        check_workers(workers)
+        header = {"serial": time.time_ns(), "workers": workers}
+        if not Control(self.setting.control).write(RESCALE, RESCALE, header, {}):
+            raise EvenflowError(
+                f"the request cannot be written to {self.setting.control}; make that folder writable."
+            )
+
+    def loads(self) -> StateLoads:
+        """Return what each worker carried in the last committed batch."""
+        for _, committed in history(Path(self.setting.root)):
+            loads = committed.loads
+            return StateLoads(
+                batch=committed.batch,
+                rows=loads["rows"],
+                seconds=loads["seconds"],
+                keys=loads["touched"],
+                written=loads["state_bytes"],
+                read=loads["bytes_read"],
+                late=sum(loads["late"]),
+                expired=sum(loads["expired"]),
+                state_keys=loads["state_keys"],
+            )
+        raise EvenflowError("no batch is committed yet; wait for one.")
+
+    def migrations(self) -> list[dict[str, Any]]:
+        """Return what moved to new owners, oldest first: batch, workers, keys, bytes, and the ideal."""
+        return list(Control(Path(self.setting.control) / DECISIONS).notes("migration"))
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """Return what the adaptivity loop decided after each batch, oldest first, with its numbers."""
+        return list(Control(Path(self.setting.control) / DECISIONS).notes("decision"))
