@@ -88,8 +88,8 @@ def test_the_package_loads_its_names_when_they_are_used() -> None:
         "assert 'pyspark' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
-    with pytest.raises(AttributeError, match="no attribute 'routers'"):
-        ef.routers  # noqa: B018
+    with pytest.raises(AttributeError, match="routers"):
+        ef.routers  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -36,15 +36,16 @@ __all__ = [
     "simulate",
 ]
 
-__getattr__, __dir__, _ = lazy_loader.attach(
-    __name__,
-    submodules=["schemes", "streams"],
-    submod_attrs={
-        "advisor": ["advise"],
-        "errors": ["EvenflowError"],
-        "keys": ["hash_keys"],
-        "plan": ["Plan"],
-        "schemes": ["Router", "Scheme", "WorkerReport", "list_schemes", "register", "scheme"],
-        "simulator": ["simulate"],
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, _ = lazy_loader.attach(
+        __name__,
+        submodules=["schemes", "streams"],
+        submod_attrs={
+            "advisor": ["advise"],
+            "errors": ["EvenflowError"],
+            "keys": ["hash_keys"],
+            "plan": ["Plan"],
+            "schemes": ["Router", "Scheme", "WorkerReport", "list_schemes", "register", "scheme"],
+            "simulator": ["simulate"],
+        },
+    )

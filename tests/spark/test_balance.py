@@ -17,7 +17,8 @@ import evenflow as ef
 from arrow_samples import SPARK_TYPES, sample
 from evenflow.plan import Plan, make_plan
 from evenflow.schemes.base import list_schemes
-from evenflow.spark import balance, planned
+from evenflow.spark import balance
+from evenflow.spark.routing import key_counts
 from evenflow.spark.routing.key_columns import key_hash, with_keys
 from evenflow.spark.routing.place import Placed, place
 from evenflow.spark.routing.plan_sql import route, with_worker
@@ -175,8 +176,8 @@ def test_few_equal_keys_are_placed_one_by_one(spark: Any) -> None:
 
 
 def test_many_rows_are_sampled_and_stay_even(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned, "ENOUGH_PER_WORKER", 2000)
-    monkeypatch.setattr(planned, "FIRST_ROWS", 500)
+    monkeypatch.setattr(key_counts, "ENOUGH_PER_WORKER", 2000)
+    monkeypatch.setattr(key_counts, "FIRST_ROWS", 500)
     df = spark.range(100_000).selectExpr("case when id % 4 = 0 then 0 else id % 5000 end as k", "id")
     got: list[Placed] = []
     load = loads_of(df.transform(balance("k", workers=8, on_placed=got.append)), 8)

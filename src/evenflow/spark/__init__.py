@@ -38,18 +38,19 @@ __all__ = [
     "stateful",
 ]
 
-__getattr__, __dir__, _ = lazy_loader.attach(
-    __name__,
-    submod_attrs={
-        "grouped.aggregator": ["Aggregator"],
-        "monitoring.loads": ["loads"],
-        "operators.aggregate": ["aggregate"],
-        "operators.apply": ["apply"],
-        "operators.balance": ["balance"],
-        "operators.stateful": ["AutoWorkers", "stateful"],
-        "routing.place": ["Placed", "Plan"],
-        "state.processor": ["KeyedProcessor"],
-        "state.query": ["StatefulQuery"],
-        "state.read": ["read_state"],
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, _ = lazy_loader.attach(
+        __name__,
+        submod_attrs={
+            "grouped.aggregator": ["Aggregator"],
+            "monitoring.loads": ["loads"],
+            "operators.aggregate": ["aggregate"],
+            "operators.apply": ["apply"],
+            "operators.balance": ["balance"],
+            "operators.stateful": ["AutoWorkers", "stateful"],
+            "routing.place": ["Placed", "Plan"],
+            "state.processor": ["KeyedProcessor"],
+            "state.query": ["StatefulQuery"],
+            "state.read": ["read_state"],
+        },
+    )

@@ -20,8 +20,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from evenflow.spark import KeyedProcessor, micro_batches, read_state, stateful
+from evenflow.spark import KeyedProcessor, read_state, stateful
 from evenflow.spark.session import local_session
+from evenflow.spark.state import commit_protocol
 from evenflow.spark.state.commit_protocol import MicroBatches
 from evenflow.spark.state.compaction import runs_to_merge
 from evenflow.spark.state.files import StateFile
@@ -165,7 +166,7 @@ def main(folder: Path, kills: dict[int, str], master: str) -> None:
 
     MicroBatches.__call__ = calling  # type: ignore[method-assign]
     StateTable.commit = committing  # type: ignore[method-assign]
-    vars(micro_batches)["runs_to_merge"] = partial(runs_to_merge, most=RUNS)
+    vars(commit_protocol)["runs_to_merge"] = partial(runs_to_merge, most=RUNS)
     settings = {"spark.sql.shuffle.partitions": 2, "spark.executor.memory": "512m"}
     spark = local_session(master, **settings)
     stream = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
