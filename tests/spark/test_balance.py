@@ -20,6 +20,7 @@ from evenflow.schemes.base import list_schemes
 from evenflow.spark import balance
 from evenflow.spark.routing import key_counts
 from evenflow.spark.routing.key_columns import key_hash, with_keys
+from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.place import Placed, place
 from evenflow.spark.routing.plan_sql import route, with_worker
 from spark.explained import exchanges
@@ -281,7 +282,7 @@ def test_settings_that_would_undo_it_are_refused(spark: Any) -> None:
 
 
 def test_grouping_on_worker_and_key_afterwards_adds_no_shuffle(spark: Any) -> None:
-    placed = place(spark.range(100).selectExpr("id % 7 as k", "id"), "k", workers=4)
+    placed = place(spark.range(100).selectExpr("id % 7 as k", "id"), "k", PlacementOptions(4))
     grouped = placed.moved().groupBy(placed.worker, "k").count()
     assert exchanges(grouped) == (1, 0)
 

@@ -83,7 +83,7 @@ def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -
     table = numbers(4)
     write_batches(tmp_path / "in", cut(table)[:2])
     sunk = Sunk()
-    query = start(spark, tmp_path, sunk, scheme="explicit", algorithm="redist")
+    query = start(spark, tmp_path, sunk, scheme="explicit:algorithm=redist")
     query.processAllAvailable()
     with pytest.raises(EvenflowError, match="another query works on the state"):
         start(spark, tmp_path, Sunk())
@@ -116,13 +116,13 @@ def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -
         path.unlink()
     version = DeltaTable(str(tmp_path / "state")).version()
     again = Sunk()
-    finish(start(spark, tmp_path, again, scheme="explicit", algorithm="redist"))
+    finish(start(spark, tmp_path, again, scheme="explicit:algorithm=redist"))
     assert again.calls == sunk.calls[-1:]
     assert DeltaTable(str(tmp_path / "state")).version() == version
 
     # the workers are those asked for last, not those of the call
     write_batches(tmp_path / "in", cut(table)[3:], first=3)
-    query = start(spark, tmp_path, again, scheme="explicit", algorithm="redist")
+    query = start(spark, tmp_path, again, scheme="explicit:algorithm=redist")
     finish(query)
     assert query.loads().workers == 5
     assert held(read_state(spark, tmp_path / "state")) == totals(table)
@@ -205,7 +205,7 @@ def test_keys_and_states_of_many_types(spark: Any, tmp_path: Path) -> None:
     )
     query = stateful(
         stream, ["x", F.struct("user").alias("who"), F.to_date("ts").alias("day_of")], Everything(),
-        "words string, n long, small int", tmp_path / "state", 2, "fill", split=False, order_by="ts",
+        "words string, n long, small int", tmp_path / "state", 2, "fill:split=no", order_by="ts",
     ).start(str(tmp_path / "out"), "json")  # fmt: skip
     finish(query)
     out = spark.read.json(str(tmp_path / "out"))
@@ -297,7 +297,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"workers": 0}, "workers is 0"),
     ({"workers": "many"}, "workers is 'many'"),
     ({"scheme": "w-choices"}, "one owner"),
-    ({"scheme": "explicit", "algoritm": "redist"}, "algorithm"),
+    ({"scheme": "explicit:algoritm=redist"}, "algorithm"),
     ({"order_by": "nmber"}, "order_by names 'nmber'"),
     ({"event_time": "number"}, "cast it to a timestamp"),
     ({"late": "ignore"}, "late is 'ignore'"),
@@ -305,7 +305,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"heartbeat": "0 seconds"}, "heartbeat is '0 seconds'"),
     ({"using": Late(1)}, "event_time is None"),
     ({"state": "s3://bucket/state"}, "state is 's3://bucket/state'"),
-    ({"output": "n interval day"}, "staged output"),
+    ({"schema": "n interval day"}, "staged output"),
     ({"key": "kye"}, "'kye'"),
 ]
 
@@ -314,7 +314,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_what_cannot_be_is_refused(spark: Any, tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
     (tmp_path / "in").mkdir()
     stream = read_batches(spark, tmp_path / "in", STREAM)
-    given = {"key": "key", "using": Adding(), "output": OUTPUT, "state": tmp_path / "state", **change}
+    given = {"key": "key", "using": Adding(), "schema": OUTPUT, "state": tmp_path / "state", **change}
     with pytest.raises(EvenflowError, match=sentence):
         stateful(stream, **given)
     assert not (tmp_path / "state").exists()

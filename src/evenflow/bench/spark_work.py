@@ -263,9 +263,10 @@ def per_batch(frame: DataFrame) -> tuple[float, float]:
 
 def placed_for(df: DataFrame, workers: int) -> Placed:
     """Return where `aggregate` would place the rows."""
+    from evenflow.spark.routing.options import PlacementOptions
     from evenflow.spark.routing.place import place
 
-    return place(df, "k", workers=workers)
+    return place(df, "k", PlacementOptions(workers))
 
 
 def by_hand(moved: DataFrame, using: Count) -> DataFrame:

@@ -111,12 +111,13 @@ def pipeline(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -
     """Return the whole pipeline as a query for the aggregator's number of keys, messages, and pairs."""
     from pyspark.sql import functions as F
 
+    from evenflow.spark.routing.options import PlacementOptions
     from evenflow.spark.routing.place import place
 
-    placed = place(
-        frame, "k", workers=cluster.workers, scheme=scheme, mode="online", order="as-is", seed=cluster.seed,
-        sources=cluster.sources,
-    )  # fmt: skip
+    options = PlacementOptions(
+        cluster.workers, scheme, "online", order="as-is", seed=cluster.seed, sources=cluster.sources
+    )
+    placed = place(frame, "k", options)
     partials = placed.moved().select("k").mapInArrow(serve, PARTIALS)
     merged = partials.groupBy("k").agg(F.sum("n").alias("n"), F.count("*").alias("pairs"))
     return merged.agg(F.count("*"), F.sum("n"), F.sum("pairs"))

@@ -29,19 +29,22 @@ from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.grouped.streaming_merge import merge_with_state
 from evenflow.spark.monitoring.task_timing import take_time
 from evenflow.spark.operators.apply import laid_out, numbered
+from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted
+from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.place import Placed, place
 
 OUTPUT_MODES = ("append", "update")
 _SESSION = "spark.sessionWindow"
 
 
+@curried
 def aggregate(
     df: DataFrame,
     key: Key,
     using: Aggregator,
     schema: Schema,
-    workers: int = 64,
+    workers: int | None = None,
     scheme: str | Scheme = "fill",
     mode: str = "auto",
     *,
@@ -50,6 +53,7 @@ def aggregate(
     order: str = "auto",
     seed: int = 0,
     plan: Plan | None = None,
+    sources: int | None = None,
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
 ) -> DataFrame:
@@ -63,10 +67,11 @@ def aggregate(
     """
     declared = _declared(using, schema)
     _check_output_mode(output_mode, df.isStreaming)
-    placed = place(
-        df, key, workers=workers, scheme=scheme, mode=mode, sample=sample, order=order, seed=seed, plan=plan,
+    options = PlacementOptions(
+        workers, scheme, mode, sample=sample, order=order, seed=seed, plan=plan, sources=sources,
         control=control,
     )  # fmt: skip
+    placed = place(df, key, options)
     work = _work(placed, using, *declared)
     if on_placed is not None:
         on_placed(placed)

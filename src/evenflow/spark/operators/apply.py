@@ -16,19 +16,22 @@ from evenflow.spark.grouped.apply_task import WholeGroups
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.monitoring.task_timing import take_time
+from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, quoted
+from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.place import Placed, place
 
 
+@curried
 def apply(
     df: DataFrame,
     key: Key,
     using: Callable[..., Any],
     schema: Schema,
-    workers: int = 64,
+    workers: int | None = None,
+    scheme: str | Scheme = "fill",
     *,
     rows: str = "arrow",
-    scheme: str | Scheme = "fill",
     sample: float | None = None,
     seed: int = 0,
     plan: Plan | None = None,
@@ -50,10 +53,10 @@ def apply(
     name, takes_key = signature_of(using)
     declared = parse(schema, "schema")
     arrow = as_arrow(declared, "schema")
-    placed = place(  # planned: online, two sources may know of different owners for a while
-        df, key, workers=workers, scheme=scheme, mode="planned", split=False, sample=sample, seed=seed,
-        plan=plan, control=control,
-    )  # fmt: skip
+    options = PlacementOptions(  # planned: online, two sources may know of different owners for a while
+        workers, scheme, "planned", split=False, sample=sample, seed=seed, plan=plan, control=control
+    )
+    placed = place(df, key, options)
     if on_placed is not None:
         on_placed(placed)
     frame, layout = laid_out(placed)

@@ -9,13 +9,17 @@ from pyspark.sql import DataFrame
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
+from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key
+from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.place import Placed, place
 
 
+@curried
 def balance(
+    df: DataFrame,
     key: Key,
-    workers: int = 64,
+    workers: int | None = None,
     scheme: str | Scheme = "fill",
     mode: str = "auto",
     *,
@@ -27,31 +31,64 @@ def balance(
     sources: int | None = None,
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
-) -> Callable[[DataFrame], DataFrame]:
-    """Return a transformation that puts rows on ``workers`` partitions, evenly: rows, schema and order of
-    columns stay as they are.
+) -> DataFrame:
+    """Put rows on ``workers`` partitions, evenly; rows, schema and order of columns stay as they are.
 
-    ``df.transform(balance("user_id", workers=64))`` takes the place of ``df.repartition(64, "user_id")``. A
-    key is on one partition unless it is too hot for one; ``split=False`` never splits a key.
+    A key is on one partition unless it is too hot for one: afterwards, a hot key is on several partitions.
+    Use ``split=False`` where every key must stay in one partition, as it does after
+    ``df.repartition(64, "user_id")``; use `apply` for work on whole groups and `aggregate` for mergeable work.
 
-    ``mode``: "planned" counts the keys in a first pass (over ``sample`` of the rows; None: as many as the
-    balance needs) unless a ``plan`` is given; "online" decides row by row as in the papers; "auto" takes the
-    first where the scheme can be planned. ``order`` says how rows of a split key are told apart: "as-is"
-    (their order is fixed; your promise), "sort", "content" (by what they hold), or "auto". ``on_placed`` gets
-    what was chosen, with the plan and the reasons.
+    Parameters
+    ----------
+    df : DataFrame
+        Batch or stream. Without it, ``balance("user_id", workers=64)`` returns a function for
+        ``df.transform``.
+    key : str, Column or list of them
+        The key: names of columns, or Columns.
+    workers : int, optional
+        Number of partitions. Default: those of ``plan``, else ``spark.sql.shuffle.partitions``.
+    scheme : str or Scheme
+        ``"fill"``, ``"d-choices"``, ``"explicit:algorithm=scan"``, ... ; ``evenflow schemes`` lists them.
+    mode : {"auto", "planned", "online"}
+        "planned" counts the keys in a first pass, which runs at once, unless ``plan`` is given; "online"
+        decides row by row as in the papers; "auto" plans where the scheme can be planned.
+    split : bool
+        Whether a hot key may be on several partitions.
+    sample : float, optional
+        Fraction of the rows to count. Default: as many as the balance needs.
+    order : {"auto", "as-is", "sort", "content"}
+        How rows of a split key are told apart: by position ("as-is": you promise that their order is fixed;
+        "sort": they are sorted first) or by what they hold ("content").
+    seed : int
+        Seed of hashes and draws.
+    plan : Plan, optional
+        A plan made before, such as ``placed.plan`` of an earlier run.
+    sources : int, optional
+        Number of input partitions, where an online router should know it.
+    control : str, optional
+        Control directory of a stream: plans, snapshots, log.
+    on_placed : callable, optional
+        Called with the `Placed` that holds the plan and the reasons for what was chosen.
+
+    Returns
+    -------
+    DataFrame
+        The same rows; row r of worker w is in partition w.
+
+    Examples
+    --------
+    >>> df.transform(balance("user_id", workers=64))  # doctest: +SKIP
+    >>> balance(df, "user_id", workers=64, split=False)  # doctest: +SKIP
     """
-
-    def transformed(df: DataFrame) -> DataFrame:
-        placed = place(
-            df, key, workers=workers, scheme=scheme, mode=mode, split=split, sample=sample, order=order,
-            seed=seed, plan=plan, sources=sources, control=control,
-        )  # fmt: skip
-        _refuse_windows(placed)
-        if on_placed is not None:
-            on_placed(placed)
-        return placed.rows()
-
-    return transformed
+    options = PlacementOptions(
+        workers, scheme, mode, split=split, sample=sample, order=order, seed=seed, plan=plan, sources=sources,
+        control=control,
+    )  # fmt: skip
+    placed = place(df, key, options)
+    _refuse_windows(placed)
+    if on_placed is not None:
+        on_placed(placed)
+    return placed.rows()
 
 
 def _refuse_windows(placed: Placed) -> None:

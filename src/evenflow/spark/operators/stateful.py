@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +15,13 @@ from pyspark.sql import types as T
 from evenflow.errors import EvenflowError, nearest
 from evenflow.owners import AutoWorkers, Ownership
 from evenflow.schemes.base import Scheme
-from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.operators.apply import numbered
+from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted, with_keys
-from evenflow.spark.routing.place import check_settings, check_workers
+from evenflow.spark.routing.options import as_scheme, check_settings, check_workers, default_workers
 from evenflow.spark.state.heartbeat import with_heartbeat
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.query import StatefulWriter
@@ -33,13 +32,14 @@ LATE = ("process", "drop")
 CLOCKS = ("processing", "event")
 
 
+@curried
 def stateful(
     df: DataFrame,
     key: Key,
     using: KeyedProcessor,
-    output: Schema,
+    schema: Schema,
     state: str | Path,
-    workers: int | str | AutoWorkers = 8,
+    workers: int | str | AutoWorkers | None = None,
     scheme: str | Scheme = "explicit",
     *,
     order_by: str | Sequence[str] = (),
@@ -53,31 +53,64 @@ def stateful(
     alpha: float | None = None,
     control: str | Path | None = None,
     checkpoint: str | Path | None = None,
-    **parameters: Any,
 ) -> StatefulWriter:
     """Return a writer whose ``start(sink)`` runs ``using`` over a stream, with state at the path ``state``.
 
-    Every key is on one worker at a time, by ``scheme`` with its ``parameters`` (``algorithm="redist"``); who
-    owns it changes between two micro-batches when that gains more than it moves. ``workers``: how many to
-    begin with; another number after a restart, or `StatefulQuery.rescale` while it runs, changes it; "auto"
-    or an `AutoWorkers` follows the utilisation. ``speeds`` and ``alpha`` are the loop's (`Ownership.start`).
+    Every key is on one worker at a time. Which one changes between two micro-batches, when that gains more
+    than it moves. Rows of a key come in input order, partition by partition.
 
-    Rows of a key come in the order of the input, partition by partition; ``order_by`` names columns to sort
-    them by first. ``event_time`` and ``delay`` make the watermark: the largest event time of all batches
-    before less the delay. Rows below it are late; they are counted, then processed or dropped, as ``late``
-    says. ``heartbeat``: so often a batch comes even if no rows do, so that time-outs go on.
+    Parameters
+    ----------
+    df : DataFrame
+        A stream.
+    key : str, Column or list of them
+        The key: names of columns, or Columns.
+    using : KeyedProcessor
+        What a key remembers, and what its rows do to that.
+    schema : str or StructType
+        Columns of what ``using`` puts out.
+    state : str or Path
+        A folder that driver and workers see: of this machine, or shared by a cluster. It holds the table,
+        staged outputs, the checkpoint and the control directory, unless these have paths of their own.
+    workers : int, "auto" or AutoWorkers, optional
+        How many workers to begin with. Default: ``spark.sql.shuffle.partitions``. Another number after a
+        restart, or `StatefulQuery.rescale` while the query runs, changes it; "auto" follows the utilisation.
+    scheme : str or Scheme
+        A scheme with one owner per key, such as ``"explicit:algorithm=redist"`` or ``"fill:split=no"``.
+    order_by : str or list of str
+        Columns to sort the rows of a key by before input order.
+    event_time, delay : str
+        The watermark is the largest event time of all earlier batches less the delay.
+    late : {"process", "drop"}
+        What happens to rows below the watermark; they are counted either way.
+    heartbeat : str, optional
+        Run a batch at least this often even if no rows arrive, so that time-outs fire.
+    keep : str
+        How long earlier batches stay readable by `read_state`.
+    seed : int
+        Seed of hashes.
+    speeds, alpha
+        Settings of the adaptivity loop, see `evenflow.owners.Ownership.start`.
+    control, checkpoint : str or Path, optional
+        Paths of their own for the control directory and Spark's checkpoint.
 
-    ``state`` is a folder that driver and workers see: of this machine, or shared by a cluster. It holds the
-    table, staged outputs, the checkpoint and the control directory, unless these have paths of their own.
-    Batches stay readable by `read_state` for the time ``keep``.
+    Returns
+    -------
+    StatefulWriter
+        ``start(sink)`` starts the query and returns a `StatefulQuery`.
+
+    Examples
+    --------
+    >>> writer = stateful(trades, "ticker", Vwap(), "vwap double", "path/state")  # doctest: +SKIP
+    >>> query = writer.start(sink, processingTime="5 seconds")  # doctest: +SKIP
     """
     if not df.isStreaming:
         raise EvenflowError("df is not a stream; read it with spark.readStream, or use apply on a batch.")
     check_settings(df)
     _check_processor(using)
     root = _local(state, "state")
-    auto, first = _workers(workers)
-    chosen = _scheme(scheme, parameters)
+    auto, first = _workers(df, workers)
+    chosen = as_scheme(scheme)
     Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # refuses what cannot be
     keyed, keys = with_keys(df, key)
     hashed = helper(keyed, "hash")
@@ -90,8 +123,8 @@ def stateful(
         row_names=tuple(df.columns),
     )
     key_type = T.StructType([T.StructField(column.name, column.type) for column in keys])
-    declared = parse(output, "output")
-    outputs = as_arrow(declared, "output")
+    declared = parse(schema, "schema")
+    outputs = as_arrow(declared, "schema")
     for field in outputs:
         check_kept(field.type, field.name, "staged output")
     setting = Setting(
@@ -184,7 +217,9 @@ def _local(path: str | Path, argument: str) -> Path:
     return local_path(path)
 
 
-def _workers(workers: Any) -> tuple[AutoWorkers | None, int]:
+def _workers(df: DataFrame, workers: Any) -> tuple[AutoWorkers | None, int]:
+    if workers is None:
+        workers = default_workers(df)
     if workers == "auto":
         workers = AutoWorkers()
     if isinstance(workers, AutoWorkers):
@@ -193,18 +228,6 @@ def _workers(workers: Any) -> tuple[AutoWorkers | None, int]:
         raise EvenflowError(f'workers is {workers!r}; give a number, "auto" or an AutoWorkers.')
     check_workers(workers)
     return None, int(workers)
-
-
-def _scheme(scheme: str | Scheme, parameters: dict[str, Any]) -> Scheme:
-    if isinstance(scheme, Scheme):
-        if parameters:
-            known = [field.name for field in dataclasses.fields(scheme)]
-            raise EvenflowError(
-                f"{next(iter(parameters))!r} is no argument of stateful, and {scheme} has its parameters "
-                f"({', '.join(known)}) already; give them there."
-            )
-        return scheme
-    return scheme_named(scheme, **parameters)
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

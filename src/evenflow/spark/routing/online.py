@@ -34,6 +34,7 @@ from evenflow.spark.monitoring.control_dir import local_path, own_folder
 from evenflow.spark.replanning.replanner import operator_name
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, with_keys
 from evenflow.spark.routing.online_task import Online, route_partition
+from evenflow.spark.routing.options import ResolvedOptions
 from evenflow.spark.routing.place import Placed
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 
@@ -46,41 +47,30 @@ CHECKSUM = (
 )
 
 
-def place_online(
-    df: DataFrame,
-    key: Key,
-    *,
-    workers: int,
-    scheme: Scheme,
-    split: bool = True,
-    order: str = "auto",
-    seed: int = 0,
-    sources: int | None = None,
-    start: bytes | None = None,
-    control: str | None = None,
-    reasons: list[str] | None = None,
-) -> Placed:
-    """Choose a worker for every row with a router at each partition; see `place`.
+def place_online(df: DataFrame, key: Key, options: ResolvedOptions, start: bytes | None = None) -> Placed:
+    """Choose a worker for every row with a router at each partition.
 
     ``start``: ``Router.to_bytes()`` of a router whose hot keys and homes all routers begin with. In a stream
     they are passed on through ``control``, which every executor must be able to write; without one only where
     all tasks run on this machine.
     """
+    scheme, workers, control = options.scheme, options.workers, options.control
     require_online(df.sparkSession)
-    _check_split(scheme, split)
-    _check_sources(sources)
-    reasons = [] if reasons is None else reasons
+    _check_split(scheme, options.split)
+    _check_sources(options.sources)
+    reasons = list(options.reasons)
     keyed, keys = with_keys(df, key)
-    as_is = _takes_order_as_is(df, order, reasons)
+    as_is = _takes_order_as_is(df, options.order, reasons)
     if not as_is:
-        keyed = sorted_by_content(keyed, seed)
+        keyed = sorted_by_content(keyed, options.seed)
     shared = control is not None or _is_local(df.sparkSession)
     if df.isStreaming:
         control = str(local_path(control or own_folder()))
     operator = operator_name(scheme, workers, keys)
     online = Online(
-        scheme, workers, seed, sources, start, control if shared else None, operator, mixed=not as_is
-    )
+        scheme, workers, options.seed, options.sources, start, control if shared else None, operator,
+        mixed=not as_is,
+    )  # fmt: skip
     worker = helper(keyed, "worker")
     frame = keyed.select("*", online_worker(F.expr(key_hash(keys)), online).alias(worker))
     for reason in reasons:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
-from evenflow.plan.from_scheme import buckets_for, check_plannable, needs_counts, plan_for
+from evenflow.plan.from_scheme import buckets_for, needs_counts, plan_for
 from evenflow.schemes.base import Scheme
-from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.monitoring.control_dir import own_folder
 from evenflow.spark.routing.key_columns import (
     Key,
@@ -30,14 +28,11 @@ from evenflow.spark.routing.key_columns import (
     with_keys,
 )
 from evenflow.spark.routing.key_counts import count_keys, draw_by_content, draw_by_position
+from evenflow.spark.routing.options import PlacementOptions, ResolvedOptions
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 
 log = logging.getLogger("evenflow.spark")
-
-MODES = ("auto", "planned", "online")
-ORDERS = ("auto", "as-is", "sort", "content")
-_ALL_KEYS = "spark.sql.requireAllClusterKeysForDistribution"
 
 
 @dataclass(frozen=True)
@@ -79,42 +74,14 @@ class Placed:
         return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)
 
 
-def place(
-    df: DataFrame,
-    key: Key,
-    *,
-    workers: int,
-    scheme: str | Scheme = "fill",
-    mode: str = "auto",
-    split: bool = True,
-    sample: float | None = None,
-    order: str = "auto",
-    seed: int = 0,
-    plan: Plan | None = None,
-    sources: int | None = None,
-    control: str | None = None,
-) -> Placed:
-    """Choose a worker for every row of ``df``.
-
-    ``split=False`` keeps every key on one worker. ``plan``: use this one and look at nothing. ``order``: what
-    is known of the rows' order, see `evenflow.spark.balance`. ``sources``: number of input partitions,
-    where an online router should know it. ``control``: the control directory.
-    """
-    chosen = as_scheme(scheme)
-    check_workers(workers)
-    _check_choice("mode", mode, MODES)
-    _check_choice("order", order, ORDERS)
-    check_settings(df)
-    reasons: list[str] = []
-    mode = _choose_mode(chosen, mode, plan, reasons)
-    if mode == "planned":
-        return _place_planned(df, key, workers, chosen, split, sample, order, seed, plan, control, reasons)
+def place(df: DataFrame, key: Key, options: PlacementOptions) -> Placed:
+    """Choose a worker for every row of ``df``."""
+    chosen = options.resolve(df)
+    if chosen.mode == "planned":
+        return _place_planned(df, key, chosen)
     from evenflow.spark.routing.online import place_online
 
-    placed = place_online(
-        df, key, workers=workers, scheme=chosen, split=split, order=order, seed=seed, sources=sources,
-        control=control, reasons=reasons,
-    )  # fmt: skip
+    placed = place_online(df, key, chosen)
     if df.isStreaming:
         from evenflow.spark.replanning.plan_join import observe_stream
 
@@ -122,19 +89,11 @@ def place(
     return placed
 
 
-def _place_planned(
-    df: DataFrame,
-    key: Key,
-    workers: int,
-    scheme: Scheme,
-    split: bool,
-    sample: float | None,
-    order: str,
-    seed: int,
-    plan: Plan | None,
-    control: str | None,
-    reasons: list[str],
-) -> Placed:
+def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
+    workers, scheme, split, seed, plan = (
+        options.workers, options.scheme, options.split, options.seed, options.plan,
+    )  # fmt: skip
+    reasons = list(options.reasons)
     keyed, keys = with_keys(df, key)
     hashed = key_hash(keys)
     if plan is not None:
@@ -147,12 +106,13 @@ def _place_planned(
         )
         plan = plan_for(scheme, workers, split=split, seed=seed)
     else:
-        plan = _look(keyed, hashed, workers, scheme, split, sample, seed, reasons)
+        plan = _look(keyed, hashed, options, reasons)
     draw = None
     refreshed = df.isStreaming and needs_counts(scheme)
     if plan.splits or (refreshed and split and getattr(scheme, "split", scheme.splits_keys)):
-        keyed, draw = draw_for(keyed, df, keys, order, seed, reasons)
+        keyed, draw = draw_for(keyed, df, keys, options.order, seed, reasons)
     worker = helper(keyed, "worker")
+    control = options.control
     if df.isStreaming:
         from evenflow.spark.replanning.plan_join import place_stream
 
@@ -174,22 +134,14 @@ def _check_plan(plan: Plan, workers: int, split: bool) -> None:
         raise EvenflowError("split is False and the plan splits keys; make the plan with split=False.")
 
 
-def _look(
-    df: DataFrame,
-    hashed: str,
-    workers: int,
-    scheme: Scheme,
-    split: bool,
-    sample: float | None,
-    seed: int,
-    reasons: list[str],
-) -> Plan:
+def _look(df: DataFrame, hashed: str, options: ResolvedOptions, reasons: list[str]) -> Plan:
     """Make a plan from the rows of ``df``."""
+    workers, scheme, seed = options.workers, options.scheme, options.seed
     buckets = buckets_for(scheme, workers)
-    counted, part = count_keys(df, hashed, workers=workers, buckets=buckets, sample=sample, seed=seed)
+    counted, part = count_keys(df, hashed, workers=workers, buckets=buckets, sample=options.sample, seed=seed)
     rows = "all" if part == 1 else f"{part:.1%} of about"
     reasons.append(f"keys were counted in {rows} {counted.total:.0f} rows")
-    return plan_for(scheme, workers, counted, split=split, seed=seed)
+    return plan_for(scheme, workers, counted, split=options.split, seed=seed)
 
 
 def draw_for(
@@ -216,45 +168,3 @@ def draw_for(
             raise EvenflowError("order is 'sort', and Spark does not sort streams; use 'content' or 'as-is'.")
         keyed = sorted_by_content(keyed, seed)
     return keyed, draw_by_position(seed)
-
-
-def as_scheme(scheme: str | Scheme) -> Scheme:
-    """Return the scheme that a name stands for."""
-    return scheme if isinstance(scheme, Scheme) else scheme_named(scheme)
-
-
-def check_workers(workers: Any) -> None:
-    """Refuse a number of workers that is none."""
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise EvenflowError(f"workers is {workers!r}; give the number of partitions to balance, 1 or more.")
-    if workers > 2**20:
-        raise EvenflowError(f"workers is {workers}; evenflow balances at most {2**20}.")
-
-
-def check_settings(df: DataFrame) -> None:
-    """Refuse settings that would undo the placement."""
-    if str(df.sparkSession.conf.get(_ALL_KEYS, "false")).lower() == "true":
-        raise EvenflowError(
-            f"{_ALL_KEYS} is true, so Spark would shuffle balanced rows by key again and undo the balance; "
-            "set it to false."
-        )
-
-
-def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise EvenflowError(f"{name} is {value!r}; choose one of {', '.join(known)}.")
-
-
-def _choose_mode(scheme: Scheme, mode: str, plan: Plan | None, reasons: list[str]) -> str:
-    if mode == "planned" or plan is not None:
-        check_plannable(scheme)
-        return "planned"
-    if mode == "auto":
-        mode = "planned" if scheme.plannable else "online"
-        why = (
-            "can be planned, which costs no more than a shuffle"
-            if scheme.plannable
-            else "decides row by row and cannot be planned"
-        )
-        reasons.append(f"auto chose {mode}: {scheme.name} {why}")
-    return mode

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from evenflow.errors import EvenflowError
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.routing.place import check_workers
+from evenflow.spark.routing.options import check_workers
 from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.commit_protocol import DECISIONS, MicroBatches, Sink
 from evenflow.spark.state.lock import release_lock, take_lock, watch_lock

@@ -1,0 +1,159 @@
+"""What the caller of an operator asked for: one frozen set of options, checked once.
+
+A setting that the chosen mode would ignore is refused: whoever passes it expects it to matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from evenflow.errors import EvenflowError
+from evenflow.plan import Plan
+from evenflow.plan.from_scheme import check_plannable, needs_counts
+from evenflow.schemes.base import Scheme
+from evenflow.schemes.spelling import parse_scheme
+
+MODES = ("auto", "planned", "online")
+ORDERS = ("auto", "as-is", "sort", "content")
+PARTITIONS = "spark.sql.shuffle.partitions"
+_ALL_KEYS = "spark.sql.requireAllClusterKeysForDistribution"
+
+
+@dataclass(frozen=True)
+class PlacementOptions:
+    """How rows are placed: the options that `balance`, `apply` and `aggregate` share."""
+
+    workers: int | None = None
+    scheme: str | Scheme = "fill"
+    mode: str = "auto"
+    split: bool = True
+    sample: float | None = None
+    order: str = "auto"
+    seed: int = 0
+    plan: Plan | None = None
+    sources: int | None = None
+    control: str | None = None
+
+    def resolve(self, df: DataFrame) -> ResolvedOptions:
+        """Check the options against ``df`` and each other, and fill in what was left open."""
+        scheme = as_scheme(self.scheme)
+        workers = self._workers(df)
+        check_workers(workers)
+        check_choice("mode", self.mode, MODES)
+        check_choice("order", self.order, ORDERS)
+        check_settings(df)
+        reasons: list[str] = []
+        if self.workers is None and self.plan is None:
+            reasons.append(f"{workers} workers, as {PARTITIONS} says")
+        mode = self._choose_mode(scheme, reasons)
+        resolved = ResolvedOptions(
+            workers, scheme, mode, self.split, self.sample, self.order, self.seed, self.plan, self.sources,
+            self.control, tuple(reasons),
+        )  # fmt: skip
+        resolved.refuse_ignored(df.isStreaming)
+        return resolved
+
+    def _workers(self, df: DataFrame) -> int:
+        if self.workers is not None:
+            return self.workers
+        return default_workers(df) if self.plan is None else self.plan.workers
+
+    def _choose_mode(self, scheme: Scheme, reasons: list[str]) -> str:
+        if self.mode == "online" and self.plan is not None:
+            raise EvenflowError(
+                "mode is 'online' and plan is given, but an online router decides row by row and reads no "
+                "plan; leave out one of the two."
+            )
+        if self.mode == "online":
+            return "online"
+        if self.mode == "planned" or self.plan is not None:
+            check_plannable(scheme)
+            return "planned"
+        if scheme.plannable:
+            reasons.append(
+                f"auto chose planned: {scheme.name} can be planned, which costs no more than a shuffle"
+            )
+            return "planned"
+        reasons.append(f"auto chose online: {scheme.name} decides row by row and cannot be planned")
+        return "online"
+
+
+@dataclass(frozen=True)
+class ResolvedOptions:
+    """Options that have been checked: the scheme is a scheme, the mode "planned" or "online"."""
+
+    workers: int
+    scheme: Scheme
+    mode: str
+    split: bool
+    sample: float | None
+    order: str
+    seed: int
+    plan: Plan | None
+    sources: int | None
+    control: str | None
+    reasons: tuple[str, ...]
+
+    def because(self, reason: str) -> ResolvedOptions:
+        """Return the options with one more reason for what was chosen."""
+        return replace(self, reasons=(*self.reasons, reason))
+
+    def refuse_ignored(self, streaming: bool) -> None:
+        """Refuse a setting that would have no effect."""
+        if self.sources is not None and self.mode == "planned":
+            raise EvenflowError(
+                f"sources is {self.sources} and mode is 'planned', which has no routers at the sources; "
+                "leave sources out, or use mode='online'."
+            )
+        if self.sample is None:
+            return
+        why = ""
+        if self.mode == "online":
+            why = "mode is 'online', which counts nothing beforehand"
+        elif self.plan is not None:
+            why = "plan is given, so nothing is counted"
+        elif streaming:
+            why = "df is a stream, whose plans are made from its micro-batches"
+        elif not needs_counts(self.scheme):
+            why = f"{self.scheme.name} is planned without counting"
+        if why:
+            raise EvenflowError(f"sample is {self.sample!r}, but {why}; leave sample out.")
+
+
+def as_scheme(scheme: str | Scheme) -> Scheme:
+    """Return the scheme that a spelling such as ``"fill"`` or ``"explicit:algorithm=scan"`` stands for."""
+    return scheme if isinstance(scheme, Scheme) else parse_scheme(scheme)
+
+
+def default_workers(df: DataFrame) -> int:
+    """Return the number of partitions that Spark itself would shuffle to."""
+    value = str(df.sparkSession.conf.get(PARTITIONS))
+    if not value.isdigit():
+        raise EvenflowError(f"workers is None and {PARTITIONS} is {value!r}, not a number; give workers.")
+    return int(value)
+
+
+def check_workers(workers: Any) -> None:
+    """Refuse anything that is not a sensible number of workers."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise EvenflowError(f"workers is {workers!r}; give the number of partitions to balance, 1 or more.")
+    if workers > 2**20:
+        raise EvenflowError(f"workers is {workers}; evenflow balances at most {2**20}.")
+
+
+def check_settings(df: DataFrame) -> None:
+    """Refuse settings that would undo the placement."""
+    if str(df.sparkSession.conf.get(_ALL_KEYS, "false")).lower() == "true":
+        raise EvenflowError(
+            f"{_ALL_KEYS} is true, so Spark would shuffle balanced rows by key again and undo the balance; "
+            "set it to false."
+        )
+
+
+def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Refuse a value that is not one of those known."""
+    if value not in known:
+        raise EvenflowError(f"{name} is {value!r}; choose one of {', '.join(known)}.")
