@@ -36,7 +36,7 @@ def balance(
 
     A key is on one partition unless it is too hot for one: afterwards, a hot key is on several partitions.
     Use ``split=False`` where every key must stay in one partition, as it does after
-    ``df.repartition(64, "user_id")``; use `apply` for work on whole groups and `aggregate` for mergeable work.
+    ``df.repartition(64, "user_id")``; use `apply` for whole groups and `aggregate` for mergeable work.
 
     Parameters
     ----------
