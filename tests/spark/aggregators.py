@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 
 from evenflow.spark import Aggregator
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 class Profile(Aggregator):

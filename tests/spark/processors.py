@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 
 from evenflow.spark import KeyedProcessor
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 OUTPUT = "key string, n long, total long"
 STREAM = "key string, number long"

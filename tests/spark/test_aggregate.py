@@ -14,7 +14,7 @@ from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.tables import KEYS, rows_of, table
 
 pytestmark = pytest.mark.spark
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 SPLITS: dict[str, Any] = {"order": "sort"}  # rows that are identical are split as well
 
@@ -24,7 +24,7 @@ def test_keys_of_any_type_several_at_once_and_windows(spark: Any, kind: str) -> 
     from pyspark.sql import functions as F
 
     df = spark.createDataFrame(table(kind, 150, 1.0, 2)).withColumn("a.b", F.struct(F.col("user").alias("c")))
-    key = ["k", F.window("ts", "30 minutes", "15 minutes"), F.col("`a.b`.c").alias("user")]
+    key: list[Any] = ["k", F.window("ts", "30 minutes", "15 minutes"), F.col("`a.b`.c").alias("user")]
     wanted = plain(df.groupBy(*key))
     found = aggregate(df, key, Declared(), SCHEMA, workers=3, **SPLITS)
     assert found.columns == wanted.columns

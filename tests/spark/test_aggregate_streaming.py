@@ -31,7 +31,7 @@ from spark.stream_files import (
 from spark.tables import rows_of
 
 pytestmark = pytest.mark.spark
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 ONE_MORE = pa.Table.from_pylist([{"ts": START, "user": "hot", "word": "z", "x": 1.0}], ARROW)
 

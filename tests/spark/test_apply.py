@@ -62,10 +62,9 @@ def test_equal_groups_fill_every_worker_and_giants_have_one_each(spark: Any) -> 
     from pyspark.sql import functions as F
 
     def where(group: pa.Table) -> pa.Table:
-        from pyspark import TaskContext
+        from evenflow.spark.task import current_worker
 
-        task = TaskContext.get()
-        return pa.table({"k": group["k"].slice(0, 1), "n": [group.num_rows], "worker": [task.partitionId()]})
+        return pa.table({"k": group["k"].slice(0, 1), "n": [group.num_rows], "worker": [current_worker()]})
 
     schema = "k long, n long, worker int"
     equal = spark.range(2000).select((F.col("id") % 100).alias("k"))

@@ -222,7 +222,8 @@ def test_keys_may_be_nested_fields_and_expressions(spark: Any) -> None:
     df = spark.createDataFrame(
         [((i % 3, "x"), i) for i in range(30)], "who struct<id: int, name: string>, v int"
     )
-    for key in ("who.id", F.col("v") % 3, "who", ["who.id", F.col("v") % 3]):
+    keys: list[Any] = ["who.id", F.col("v") % 3, "who", ["who.id", F.col("v") % 3]]
+    for key in keys:
         out = df.transform(balance(key, workers=4, split=False))
         assert out.schema == df.schema
         groups: dict[int, set[int]] = {}

@@ -24,9 +24,9 @@ class OneIsSlow(Count):
     """A row takes four times as long on worker 1."""
 
     def work(self, rows: int) -> None:
-        from pyspark import TaskContext
+        from evenflow.spark.task import current_worker
 
-        time.sleep(rows * ROW * (TIMES if TaskContext.get().partitionId() == SLOW else 1.0))
+        time.sleep(rows * ROW * (TIMES if current_worker() == SLOW else 1.0))
 
 
 def test_a_slow_worker_gets_its_part(spark: Any, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 import evenflow as ef
@@ -17,6 +19,7 @@ from evenflow.spark import Aggregator, KeyedProcessor, Placed, Plan, aggregate, 
 from spark.stream_files import read_batches
 
 pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 OPERATORS = [balance, apply, aggregate, stateful]
 
@@ -131,4 +134,4 @@ def test_a_scheme_is_spelled_as_on_the_command_line(df: Any) -> None:
     assert placed[0].plan is not None
     assert placed[0].plan.splits == 0
     homes = out.groupBy("k").agg(F.count_distinct(F.spark_partition_id()).alias("homes"))
-    assert homes.agg(F.max("homes")).first()[0] == 1
+    assert homes.agg(F.max("homes")).collect()[0][0] == 1

@@ -24,7 +24,7 @@ from spark.processors import OUTPUT, STREAM, Adding, Everything, Late, Sessions
 from spark.stream_files import read_batches, write_batches
 
 pytestmark = pytest.mark.spark
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 ROWS = 400
 

@@ -226,13 +226,13 @@ class DecisionTree(App):
 def leaf_of(features: Column, file: Path) -> Column:
     """Return the leaf of every row in the tree that is in ``file``; leaf 0 where there is none yet."""
     import pyarrow as pa
-    from pyspark.sql import functions as F
+
+    from evenflow.spark.arrow_functions import arrow_function
 
     def leaves(lists: pa.Array) -> pa.Array:
         return pa.array(_tree_in(file).leaf_of(_matrix(lists)))
 
-    leaves.__annotations__ = {"lists": pa.Array, "return": pa.Array}
-    return F.arrow_udf(leaves, "long")(features)
+    return arrow_function(leaves, "long")(features)
 
 
 def _tree_in(file: Path) -> Tree:

@@ -21,6 +21,7 @@ from evenflow.apps.base import App, Setting, View, check, key_column, register
 from evenflow.keys import hash_keys
 from evenflow.sketches.space_saving import SpaceSaving, load_counters
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spark.task import current_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,14 +123,13 @@ class Summarise:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run over one partition."""
         import pyarrow as pa
-        from pyspark import TaskContext
 
         hitters = HeavyHitters(self.capacity)
         state = hitters.zero()
         for batch in batches:
             state = hitters.reduce(state, pa.Table.from_batches([batch]))
         if state.total:
-            row = {"worker": TaskContext.get().partitionId(), **state._asdict()}
+            row = {"worker": current_worker(), **state._asdict()}
             yield pa.RecordBatch.from_pylist([row], _arrow_schema())
 
 

@@ -106,7 +106,7 @@ def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say 
             "random salting": moved_pairs(salted),
         }
         seconds = in_turn(tasks, rounds, say, f"sleep, z = {z}")
-        found = [
+        found: list[dict[str, Any]] = [
             {
                 "part": "sleep",
                 "z": z,

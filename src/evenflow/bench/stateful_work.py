@@ -77,9 +77,9 @@ class Slowed(Count):
 
     def work(self, rows: int) -> None:
         """Sleep as long as this worker needs."""
-        from pyspark import TaskContext
+        from evenflow.spark.task import current_worker
 
-        slow = TaskContext.get().partitionId() in SLOWED
+        slow = current_worker() in SLOWED
         time.sleep(rows * SLOW_ROW / (SPEED if slow else 1.0))
 
 
@@ -433,7 +433,7 @@ def transform_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
     """Count by `transformWithStateInPandas`."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    class Counter(StatefulProcessor):  # type: ignore[misc]  # PySpark is untyped here
+    class Counter(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self.total = handle.getValueState("n", "n long")
 

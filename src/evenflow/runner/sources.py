@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from evenflow.apps.generated import ROWS, RowGenerator, open_rows
 from evenflow.errors import EvenflowError, nearest
+from evenflow.spark.arrow_functions import arrow_function
 from evenflow.streams import Zipf
 from evenflow.streams.generator import Generator
 from evenflow.streams.spelling import GENERATORS, open_stream
@@ -112,8 +113,7 @@ def keys_at(position: Column, stream: Generator) -> Column:
             )
         return pa.array(stream.generate(first, last + 1).ids[wanted - first].astype(np.int64) + 1)
 
-    make.__annotations__ = {"positions": pa.Array, "return": pa.Array}
-    return F.arrow_udf(make, "long")(position)
+    return arrow_function(make, "long")(position)
 
 
 def rows_at(position: Column, generator: RowGenerator) -> Column:
@@ -122,8 +122,7 @@ def rows_at(position: Column, generator: RowGenerator) -> Column:
     def make(positions: pa.Array) -> pa.Array:
         return generator.make(positions.to_numpy(zero_copy_only=False))
 
-    make.__annotations__ = {"positions": pa.Array, "return": pa.Array}
-    return F.arrow_udf(make, generator.ddl)(position)
+    return arrow_function(make, generator.ddl)(position)
 
 
 def _generated(

@@ -17,18 +17,19 @@ Schema: TypeAlias = str | T.StructType
 def parse(schema: Schema, argument: str) -> T.StructType:
     """Return a declared schema, or say what is wrong with it."""
     example = f'{argument} is {schema!r}; write it as in "n long, total double".'
+    declared: T.DataType | str = schema
     if isinstance(schema, str):
         try:
-            schema = T.DataType.fromDDL(schema)
+            declared = T.DataType.fromDDL(schema)
         except PySparkException as error:
             raise EvenflowError(f"{example} Spark says: {str(error).strip().splitlines()[0]}") from error
-    if not isinstance(schema, T.StructType) or not schema.fields:
+    if not isinstance(declared, T.StructType) or not declared.fields:
         raise EvenflowError(example)
-    names = [name.lower() for name in schema.names]
-    for name in schema.names:
+    names = [name.lower() for name in declared.names]
+    for name in declared.names:
         if names.count(name.lower()) > 1:
             raise EvenflowError(f"{argument} has the column {name!r} twice; rename one.")
-    return schema
+    return declared
 
 
 def as_arrow(schema: T.StructType, argument: str) -> pa.Schema:

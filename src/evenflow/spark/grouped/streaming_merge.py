@@ -20,7 +20,7 @@ from pyarrow import types as kinds
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from evenflow.errors import EvenflowError
 from evenflow.spark.grouped.aggregate_task import Finish, Reduce, shape_of
@@ -137,7 +137,7 @@ class FinishFromText(Finish):
             yield self._written(keys, list(map(shape, self.buffer.python(columns))))
 
 
-class Merging(StatefulProcessor):  # type: ignore[misc]
+class Merging(StatefulProcessor):
     """The stateful operator: one state per key, merged by the aggregator."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Merging(StatefulProcessor):  # type: ignore[misc]
         self.shape = shape_of(self.aggregator, self.buffer)
         self.row = Row(KEY, *self.states.names)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Merge what came with what the store holds."""
         held = self.state.get()
         came = list(rows)

@@ -8,7 +8,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import Observed
@@ -20,7 +20,7 @@ log = logging.getLogger("evenflow.spark")
 OBSERVED = "evenflow "  # the names under which operators are observed begin so
 
 
-class Watcher(StreamingQueryListener):  # type: ignore[misc]
+class Watcher(StreamingQueryListener):
     """Hands what batches showed to whoever watches the operator; one per session, for all its queries."""
 
     def __init__(self) -> None:

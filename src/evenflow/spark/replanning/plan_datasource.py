@@ -24,7 +24,7 @@ def plan_file(operator: str) -> str:
     return f"planned/{operator}.plan"
 
 
-class PlanSource(DataSource):  # type: ignore[misc]
+class PlanSource(DataSource):
     """Reads the plan of the control directory that the option ``control`` names."""
 
     @classmethod
@@ -41,7 +41,7 @@ class PlanSource(DataSource):  # type: ignore[misc]
         return PlanReader(self.options["control"], self.options["operator"], int(self.options["workers"]))
 
 
-class PlanReader(DataSourceReader):  # type: ignore[misc]
+class PlanReader(DataSourceReader):
     """Reads on an executor, once per micro-batch."""
 
     def __init__(self, folder: str, operator: str, workers: int):
@@ -53,7 +53,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]
         """Return one partition."""
         return [InputPartition(0)]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+    def read(self, partition: InputPartition | None) -> Iterator[tuple[Any, ...]]:
         """Yield the hot keys; none, and a line in the log, if there is no sound plan."""
         control = Control(self.folder)
         found, why = control.read_or_why(plan_file(self.operator), "plan")

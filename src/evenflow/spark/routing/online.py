@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
+from evenflow.spark.arrow_functions import arrow_function
 from evenflow.spark.monitoring.control_dir import local_path, own_folder
 from evenflow.spark.replanning.replanner import operator_name
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, with_keys
@@ -84,9 +85,7 @@ def online_worker(hashed: Column, online: Online) -> Column:
     def route(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return route_partition(online, batches)
 
-    # as values: their names would be looked up where the function runs
-    route.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
-    return F.arrow_udf(route, "int").asNondeterministic()(hashed)
+    return arrow_function(route, "int", of_iterator=True).asNondeterministic()(hashed)
 
 
 def require_online(spark: SparkSession) -> None:

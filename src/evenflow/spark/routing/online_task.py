@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Router, Scheme, register
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.routing.router_snapshots import Snapshots
+from evenflow.spark.task import current_task
 
 MIXED_ROWS = 1 << 22  # 32 MB of hashes
 BATCH, QUERY = "streaming.sql.batchId", "sql.streaming.queryId"  # local properties of a micro-batch's tasks
@@ -65,11 +65,7 @@ class Online:
 
 def route_partition(online: Online, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """Route the rows of one partition: arrays of xxhash64 in, arrays of workers out."""
-    from pyspark import TaskContext
-
-    task: Any = TaskContext.get()
-    if task is None:
-        raise EvenflowError("route_partition runs inside a Spark task; use Router.route elsewhere.")
+    task = current_task()
     register(type(online.scheme))  # a scheme that the caller's script defined is not known here yet
     snapshots, batch = online.snapshots(task)
     router = online.router(task.partitionId(), snapshots.before(batch) if snapshots else None)

@@ -23,6 +23,7 @@ from evenflow.spark.grouped.runs import Batches
 from evenflow.spark.state.files import Cache, DamagedFile, StateFile, StateReader, write_state
 from evenflow.spark.state.owner_lookup import Hashes, Owners
 from evenflow.spark.state.schema import REMOVED
+from evenflow.spark.task import current_worker
 
 MOST_RUNS = 12
 LARGER = 2.0  # an older run joins if it has at most so many times the rows that came together
@@ -68,11 +69,9 @@ class Merge:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Merge for the worker that this partition is."""
-        from pyspark import TaskContext
-
         for _ in batches:
             pass
-        worker = TaskContext.get().partitionId()
+        worker = current_worker()
         try:
             done = self._merge(worker)
         except DamagedFile as error:

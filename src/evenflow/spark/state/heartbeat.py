@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 FORMAT = "evenflow-heartbeat"
 
 
-class Heartbeat(DataSource):  # type: ignore[misc]
+class Heartbeat(DataSource):
     """A stream of beats, one every ``seconds``."""
 
     @classmethod
@@ -35,7 +35,7 @@ class Heartbeat(DataSource):  # type: ignore[misc]
         return Beats(float(self.options["seconds"]))
 
 
-class Beats(DataSourceStreamReader):  # type: ignore[misc]
+class Beats(DataSourceStreamReader):
     """Counts beats since 1970; however many were missed, a batch has one row for them."""
 
     def __init__(self, seconds: float):
@@ -45,7 +45,7 @@ class Beats(DataSourceStreamReader):  # type: ignore[misc]
         """Begin now."""
         return {"beat": int(time.time() / self.seconds)}
 
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 - the form without limits
         """Return the last beat."""
         return {"beat": int(time.time() / self.seconds)}
 

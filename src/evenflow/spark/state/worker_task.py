@@ -29,6 +29,7 @@ from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.results import Given
 from evenflow.spark.state.schema import HASH, REMOVED, StateLayout
 from evenflow.spark.state.staged_outputs import Outputs
+from evenflow.spark.task import current_worker
 
 NAMED = 1000  # keys that a worker names, the hottest
 
@@ -90,9 +91,7 @@ class Work:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Work on one partition; yield one row that says what was done, as JSON."""
-        from pyspark import TaskContext
-
-        worker = TaskContext.get().partitionId()
+        worker = current_worker()
         try:
             done = Task(self, worker).run(batches)
         except DamagedFile as error:
