@@ -32,7 +32,7 @@ def test_it_runs(
 
 
 def test_the_notebook_runs() -> None:
-    notebook = nbformat.read(EXAMPLES / "compare_schemes.ipynb", as_version=4)
+    notebook = nbformat.read(EXAMPLES / "compare_schemes.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     assert not any(cell.get("outputs") for cell in notebook.cells), "commit it without outputs"
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(EXAMPLES))
     kinds = {kind for cell in notebook.cells for output in cell.get("outputs", []) for kind in output["data"]}

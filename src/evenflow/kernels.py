@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -32,12 +32,14 @@ BoolArray = npt.NDArray[np.bool_]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}  # kernels make no arrays
+
 
 def kernel(function: Function) -> Function:
     """Compile ``function`` on first call, keep the result on disk, run it without the GIL."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    compiled = numba.njit(cache=True, **_OPTIONS)(function)
     _stamp_with_dependencies(compiled, function)
-    return compiled
+    return cast("Function", compiled)
 
 
 def cache_folder() -> Path:
@@ -54,7 +56,7 @@ def _nothing() -> None:
 
 def inlined(function: Function) -> Function:
     """Compile a small function that other kernels call, as part of its caller."""
-    return numba.njit(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
+    return cast("Function", numba.njit(forceinline=True, **_OPTIONS)(function))
 
 
 def _stamp_with_dependencies(compiled: Any, function: Any) -> None:

@@ -14,21 +14,21 @@ def compiling_is_said() -> Iterator[None]:
     """Say so when numba begins to compile, instead of loading what it compiled before."""
     from numba.core import event
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         def __init__(self) -> None:
             self.said = False
 
         def on_start(self, event: Any) -> None:
             if not self.said:
                 self.said = True
-                say("compiling, which is kept for the next time; it takes up to a minute.")
+                say("Compiling kernels (first run only, up to a minute); cached afterwards.")
 
         def on_end(self, event: Any) -> None:
             pass
 
     listener = Listener()
-    event.register("numba:compile", listener)
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        event.unregister("numba:compile", listener)
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]

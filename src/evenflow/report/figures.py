@@ -155,7 +155,7 @@ def draw_balance_and_memory(points: Sequence[Point]) -> Figure:
 def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
     """Put each name where it covers neither another name nor a point; points at one place share a label."""
     figure.draw_without_rendering()
-    renderer = FigureCanvasAgg(figure).get_renderer()
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     inside = axes.get_window_extent(renderer)
     scale = figure.dpi / 72
     places = [axes.transData.transform((point.memory, point.max_over_mean)) for point in points]

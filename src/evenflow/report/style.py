@@ -46,7 +46,7 @@ _FIXED = {
     "bounded-load": "#3f7d7a",
 }
 _OTHERS = ("#5f6fa8", "#d1a04a", "#7d8f69", "#d98b73", "#58b09c", "#94667e")
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
     "font.family": ["sans-serif"],
