@@ -134,12 +134,33 @@ def loads(
     control: str | Path | None = None,
     top: int = 10,
 ) -> Loads:
-    """Return what each worker carries.
+    """Measure what each worker carries.
 
-    ``of`` is a balanced DataFrame (its rows are counted, by ``key``; partitions without rows at the end are
-    not seen, give ``workers`` to have them too), a streaming query that evenflow balances (its last batch
-    that had rows), or a control directory (the last batch in its log). With ``control`` the numbers of a
-    DataFrame go to the log there too.
+    Parameters
+    ----------
+    of : DataFrame, StreamingQuery, str or Path
+        A balanced DataFrame, whose rows are counted; a streaming query that evenflow balances, whose last
+        non-empty batch is shown; or a control directory, for the last batch in its log.
+    key : str, Column or list of them, optional
+        The key that a DataFrame was balanced by.
+    workers : int, optional
+        Number of partitions of a DataFrame. Without it, empty partitions at the end are not seen.
+    control : str or Path, optional
+        Also write the numbers of a DataFrame to the log of this control directory.
+    top : int
+        How many hot keys to name.
+
+    Returns
+    -------
+    Loads
+        Rows, busy seconds and keys per worker, hot keys and where they are. Prints as a table.
+
+    Examples
+    --------
+    >>> from evenflow.spark import loads
+    >>> found = loads(df.repartition(4, "user_id"), "user_id", workers=4)
+    >>> sum(found.rows), found.workers, found.memory
+    (10000, 4, 1.0)
     """
     if isinstance(of, str | Path):
         return _of_log(Control(of))

@@ -57,13 +57,47 @@ def aggregate(
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
 ) -> DataFrame:
-    """Return one row per key: its columns, then what ``using.finish`` returns, typed by ``schema``.
+    """Reduce, merge and finish rows by key with a Python `Aggregator`; one row per key.
 
-    ``scheme``, ``mode``, ``sample``, ``order``, ``seed``, ``plan`` and ``control`` are as for `balance`.
+    Rows of a hot key are reduced on several workers and their states merged.
 
-    On a stream, ``output_mode`` is that of the query: "append" (each key once, when the watermark has passed
-    it; the default where the key holds the watermark's column or a window of it) or "update" (every key that
-    got rows, after each batch). It needs saying only if ``using`` merges in Python.
+    Parameters
+    ----------
+    df : DataFrame
+        Batch or stream. Without it, ``aggregate("user_id", ...)`` returns a function for ``df.transform``.
+    key : str, Column or list of them
+        The key: names of columns, Columns, or time windows.
+    using : Aggregator
+        The work: ``zero``, ``reduce``, ``merge`` and ``finish``.
+    schema : str or StructType
+        Columns of what ``using.finish`` returns.
+    workers : int, optional
+        Number of partitions. Default: those of ``plan``, else ``spark.sql.shuffle.partitions``.
+    scheme, mode, sample, order, seed, plan, sources, control, on_placed
+        As for `balance`.
+    output_mode : {"append", "update"}, optional
+        Of a stream whose Aggregator merges in Python: "append" (each key once, when the watermark has passed
+        it; the default where the key holds the watermark's column or a window of it) or "update" (every key
+        that got rows, after each batch).
+
+    Returns
+    -------
+    DataFrame
+        The key's columns, then those of ``schema``.
+
+    Examples
+    --------
+    >>> import pyarrow.compute as pc
+    >>> from evenflow.spark import Aggregator, aggregate
+    >>> class Total(Aggregator):
+    ...     buffer = "total long"
+    ...     merges = {"total": "sum"}
+    ...     def zero(self):
+    ...         return (0,)
+    ...     def reduce(self, state, rows):
+    ...         return (state[0] + pc.sum(rows["value"]).as_py(),)
+    >>> aggregate(df, "user_id", Total(), "total long", workers=4).where("user_id = 0").collect()
+    [Row(user_id=0, total=24995000)]
     """
     declared = _declared(using, schema)
     _check_output_mode(output_mode, df.isStreaming)
@@ -323,3 +357,6 @@ def _work(placed: Placed, using: Aggregator, buffer: T.StructType, schema: T.Str
                 "of the schema; rename one."
             )
     return Work(placed, using, tuple(keys), buffer, schema)
+
+
+__test__ = {"aggregate": aggregate.__doc__}  # doctest does not look behind a decorator

@@ -38,12 +38,43 @@ def apply(
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
 ) -> DataFrame:
-    """Return what ``using`` returns for every group, as a DataFrame with ``schema``.
+    """Call a function on every group, as ``groupBy(key).applyInArrow`` or ``applyInPandas`` do.
 
-    ``using`` is as for ``applyInArrow``: it takes the group as a pyarrow Table (a DataFrame if ``rows`` is
-    "pandas"), or the key as a tuple and the group, and returns one of the same kind. A key is on one worker;
-    the keys are counted first (on ``sample`` of the rows; None: as many as the balance needs), and the large
-    ones are spread over the workers. ``on_placed`` gets the plan and the reasons.
+    Every group is whole and on one worker. The keys are counted first, and large groups are spread over the
+    workers, so that no two giants meet.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Batch only. Without it, ``apply("user_id", ...)`` returns a function for ``df.transform``.
+    key : str, Column or list of them
+        The key: names of columns, or Columns.
+    using : callable
+        Takes the group, or the key as a tuple and the group, and returns a table of the same kind.
+    schema : str or StructType
+        Columns of what ``using`` returns.
+    workers : int, optional
+        Number of partitions. Default: those of ``plan``, else ``spark.sql.shuffle.partitions``.
+    scheme : str or Scheme
+        A scheme that can be planned.
+    rows : {"arrow", "pandas"}
+        Whether a group is a pyarrow Table or a pandas DataFrame.
+    sample, seed, plan, control, on_placed
+        As for `balance`.
+
+    Returns
+    -------
+    DataFrame
+        The rows of all results.
+
+    Examples
+    --------
+    >>> from evenflow.spark import apply
+    >>> def largest(group):
+    ...     return group.nlargest(1, "value")
+    >>> best = apply(df, "user_id", largest, "user_id long, value long", workers=4, rows="pandas")
+    >>> best.where("user_id = 0").collect()
+    [Row(user_id=0, value=9998)]
     """
     if df.isStreaming:
         raise EvenflowError(
@@ -101,3 +132,6 @@ def signature_of(using: Any) -> tuple[str, bool]:
             f"{name} takes {len(taken)} arguments; it may take a group, or the key and the group."
         )
     return name, len(taken) == 2
+
+
+__test__ = {"apply": apply.__doc__}  # doctest does not look behind a decorator

@@ -77,8 +77,15 @@ def balance(
 
     Examples
     --------
-    >>> df.transform(balance("user_id", workers=64))  # doctest: +SKIP
-    >>> balance(df, "user_id", workers=64, split=False)  # doctest: +SKIP
+    >>> from evenflow.spark import balance, loads
+    >>> loads(df.repartition(4, "user_id"), "user_id", workers=4).max_over_mean > 2
+    True
+    >>> even = df.transform(balance("user_id", workers=4))
+    >>> loads(even, "user_id", workers=4).max_over_mean < 1.1
+    True
+    >>> whole = balance(df, "user_id", workers=4, split=False)  # every user in one partition
+    >>> loads(whole, "user_id", workers=4).memory
+    1.0
     """
     options = PlacementOptions(
         workers, scheme, mode, split=split, sample=sample, order=order, seed=seed, plan=plan, sources=sources,
@@ -98,3 +105,6 @@ def _refuse_windows(placed: Placed) -> None:
                 f"key holds {column.name!r}, a time window: Spark drops rows without a time for it and "
                 "repeats those of several windows. Add it as a column first, or use aggregate."
             )
+
+
+__test__ = {"balance": balance.__doc__}  # doctest does not look behind a decorator

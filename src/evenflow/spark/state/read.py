@@ -21,9 +21,22 @@ from evenflow.spark.state.table import described, history, live_files
 
 
 def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) -> DataFrame:
-    """Return one row per key: the key's columns, then the state's; after ``batch``, or after the last one.
+    """Return the state of a `stateful` query as a DataFrame, one row per key.
 
-    The frame stays what it is while the query goes on, as long as the batch is kept.
+    Parameters
+    ----------
+    spark : SparkSession
+        The session to read with.
+    path : str or Path
+        The path that ``stateful`` was given as ``state``.
+    batch : int, optional
+        Read the state as of this micro-batch; default: the last committed one.
+
+    Returns
+    -------
+    DataFrame
+        The key's columns, then the state's. It does not change while the query goes on, as long as its batch
+        is kept (see ``keep`` of `stateful`).
     """
     root = local_path(path)
     if not DeltaTable.is_deltatable(str(root)):

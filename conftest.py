@@ -1,8 +1,9 @@
-"""Shared fixtures: hypothesis profiles, the real streams, one Spark session."""
+"""Shared fixtures for tests and doctests: hypothesis profiles, the real streams, one Spark session."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_RUNS)  # for every JVM that a te
 
 def data_folder() -> Path | None:
     """Return the folder of real streams: EVENFLOW_DATA, or shared/data beside the checkout."""
-    for folder in (os.environ.get("EVENFLOW_DATA"), Path(__file__).parents[2] / "shared" / "data"):
+    for folder in (os.environ.get("EVENFLOW_DATA"), Path(__file__).parents[1] / "shared" / "data"):
         if folder and Path(folder).is_dir():
             return Path(folder)
     return None
@@ -32,6 +33,7 @@ def data_folder() -> Path | None:
 
 @pytest.fixture(scope="session")
 def real_streams() -> Path:
+    """The folder of real streams; without it, a test that needs them is skipped."""
     folder = data_folder()
     if folder is None:
         pytest.skip("the real streams are not here; set EVENFLOW_DATA to their folder to run this test")
@@ -40,6 +42,7 @@ def real_streams() -> Path:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
+    """One session for all tests of a process."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -69,3 +72,31 @@ def rocks(spark: Any) -> Iterator[Any]:
     yield spark
     for name, value in before.items():
         spark.conf.set(name, value)
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Mark examples in docstrings of the Spark packages as tests that need a JVM."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and _names_in(item) & {"spark", "df"}:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(autouse=True)
+def _frames_of_examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
+    """Give docstring examples that name them a session ``spark`` and a skewed frame ``df``."""
+    if isinstance(request.node, pytest.DoctestItem) and request.node.dtest:
+        names = _names_in(request.node)
+        if names & {"spark", "df"}:
+            session = request.getfixturevalue("spark")
+            doctest_namespace["spark"] = session
+            doctest_namespace["df"] = skewed_frame(session)
+
+
+def _names_in(item: pytest.DoctestItem) -> set[str]:
+    examples = item.dtest.examples if item.dtest else []
+    return {word for example in examples for word in re.findall(r"\w+", example.source)}
+
+
+def skewed_frame(session: Any, rows: int = 10_000) -> Any:
+    """Return rows (user_id, value) of which half belong to user 0."""
+    return session.range(rows).selectExpr("if(id % 2 = 0, 0, id % 500) as user_id", "id as value")
