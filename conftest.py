@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,19 +42,9 @@ def real_streams() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One session for all tests of a process."""
-    from pyspark.sql import SparkSession
+    from evenflow.spark.session import local_session
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("evenflow-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
+    session = local_session(**{"spark.app.name": "evenflow-tests", "spark.sql.shuffle.partitions": 4})
     yield session
     session.stop()
 

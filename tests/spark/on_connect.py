@@ -14,20 +14,17 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from evenflow.spark.session import LOCAL
 from spark import connect_aggregate, connect_balance, connect_stateful
 
 PARTS = {"aggregate": connect_aggregate, "balance": connect_balance, "stateful": connect_stateful}
 
 
 def main(folder: Path) -> dict[str, Any]:
-    spark = (
-        SparkSession.builder.remote("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
+    builder = SparkSession.builder.remote("local[2]")
+    for setting, value in {**LOCAL, "spark.sql.shuffle.partitions": "2"}.items():
+        builder = builder.config(setting, value)
+    spark = builder.getOrCreate()
     assert "connect" in type(spark).__module__
     found = {name: found_by(part, spark, folder / name) for name, part in PARTS.items()}
     spark.stop()  # or its server would keep this process from ending

@@ -16,6 +16,10 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",  # 200 are for clusters
     "spark.ui.showConsoleProgress": "false",
+    # on a busy machine a Python worker may take long to start, and an executor to answer
+    "spark.python.authenticate.socketTimeout": "10m",
+    "spark.network.timeout": "20m",
+    "spark.executor.heartbeatInterval": "1m",
 }
 
 
