@@ -123,8 +123,10 @@ def run(
     repeating a row.
     """
     from evenflow.apps import parse_app
+    from evenflow.extras import require
     from evenflow.schemes.spelling import parse_scheme
 
+    require("pyspark", "spark", "evenflow run")
     chosen, wanted = parse_scheme(scheme), parse_app(app)
     for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
         if value is not None and value < 1:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import lazy_loader
 
+from evenflow.extras import require
+
 if TYPE_CHECKING:
     from evenflow.owners.sizing import AutoWorkers
     from evenflow.plan import Plan
@@ -38,8 +40,11 @@ __all__ = [
     "stateful",
 ]
 
+require("pyspark", "spark", "evenflow.spark")
+_KEEP_STATE = {"AutoWorkers", "StatefulQuery", "read_state", "stateful"}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__, _ = lazy_loader.attach(
+    _load, __dir__, _ = lazy_loader.attach(
         __name__,
         submod_attrs={
             "grouped.aggregator": ["Aggregator"],
@@ -54,3 +59,10 @@ if not TYPE_CHECKING:
             "state.read": ["read_state"],
         },
     )
+
+    def __getattr__(name: str) -> object:
+        """Load a public name; those of keyed state say what they need installed."""
+        if name in _KEEP_STATE:
+            for package in ("deltalake", "pandas"):
+                require(package, "state", name)
+        return _load(name)
