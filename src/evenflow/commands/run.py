@@ -122,11 +122,12 @@ def run(
     Ctrl-C stops it; with `--checkpoint` the same command goes on where it stopped, without losing or
     repeating a row.
     """
-    from evenflow.apps import parse_app
     from evenflow.extras import require
-    from evenflow.schemes.spelling import parse_scheme
 
     require("pyspark", "spark", "evenflow run")
+    from evenflow.apps import parse_app
+    from evenflow.schemes.spelling import parse_scheme
+
     chosen, wanted = parse_scheme(scheme), parse_app(app)
     for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
         if value is not None and value < 1:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from evenflow.owners.sizing import AutoWorkers
     from evenflow.plan import Plan
     from evenflow.spark.grouped.aggregator import Aggregator
-    from evenflow.spark.monitoring.loads import loads
     from evenflow.spark.operators.aggregate import aggregate
     from evenflow.spark.operators.apply import apply
     from evenflow.spark.operators.balance import balance
+    from evenflow.spark.operators.loads import loads
     from evenflow.spark.operators.stateful import stateful
     from evenflow.spark.routing.place import Placed
     from evenflow.spark.state.processor import KeyedProcessor
@@ -48,10 +48,10 @@ if not TYPE_CHECKING:
         __name__,
         submod_attrs={
             "grouped.aggregator": ["Aggregator"],
-            "monitoring.loads": ["loads"],
             "operators.aggregate": ["aggregate"],
             "operators.apply": ["apply"],
             "operators.balance": ["balance"],
+            "operators.loads": ["loads"],
             "operators.stateful": ["AutoWorkers", "stateful"],
             "routing.place": ["Placed", "Plan"],
             "state.processor": ["KeyedProcessor"],
