@@ -25,7 +25,7 @@ import evenflow as ef
 
 ROOT = Path(__file__).parents[1]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-OPTIONAL = ("deltalake", "google.protobuf", "grpc", "jinja2", "matplotlib", "pandas", "pyspark")
+OPTIONAL = ("deltalake", "google.protobuf", "grpc", "matplotlib", "pandas", "pyspark")
 
 
 @dataclass(frozen=True)
