@@ -52,10 +52,11 @@ faults: setup
 
 bench: setup
 	$(BIN)/evenflow bench all
+	$(BIN)/python -m benchmarks all
 
 reproduce: setup
 	EVENFLOW_REPRODUCE=all $(BIN)/pytest tests/papers/test_verdicts.py
 
 clean:
-	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis results
+	rm -rf $(VENV) build dist site .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis results
 	find . -name __pycache__ -prune -exec rm -rf {} +

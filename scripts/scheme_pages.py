@@ -78,7 +78,7 @@ def main() -> None:
     readme = ROOT / "README.md"
     found = re.sub(
         r"(<!-- schemes -->\n).*?(<!-- /schemes -->)",
-        lambda match: match[1] + table.replace("](", "](docs/schemes/") + match[2],
+        lambda match: match[1] + table_of(numbers, "docs/schemes/", with_source=True) + match[2],
         readme.read_text(),
         flags=re.DOTALL,
     )
@@ -143,7 +143,7 @@ def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
     if fields:
         parts.append("## Parameters\n\n| name | type | default | meaning |\n|---|---|---|---|\n" + fields)
     others = f" Also called: {', '.join(kind.aliases)}." if kind.aliases else ""
-    where = f"`{Path(module.__file__ or '').relative_to(ROOT)}`"
+    where = f"`{source_of(kind)}`"
     source = PAPERS.get(paper)
     own = "evenflow's own; [how it compares](../fill.md)."
     origin = f"{source}, section {kind.paper.split(' ', 1)[1]}." if source else own
@@ -151,16 +151,26 @@ def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def table_of(numbers: dict[str, dict[str, tuple[float, float]]]) -> str:
-    """Return the table of all schemes."""
+def table_of(
+    numbers: dict[str, dict[str, tuple[float, float]]], pages: str = "", *, with_source: bool = False
+) -> str:
+    """Return the table of all schemes, with links to their pages and, in the checkout, to their files."""
     labels = list(STREAMS)
     head = "| scheme | paper | what it does | use it when | " + " | ".join(labels) + " |"
     lines = [head, "|---|---|---|---|" + "---|" * len(labels)]
     for name, found in numbers.items():
         kind = ef.list_schemes()[name]
         cells = " | ".join(f"{even:.2f} / {memory:.2f}" for even, memory in found.values())
-        lines.append(f"| [{name}]({name}.md) | {kind.paper} | {kind.summary} | {USE[name]} | {cells} |")
+        link = f"[{name}]({pages}{name}.md)"
+        if with_source:
+            link += f" ([source]({source_of(kind)}))"
+        lines.append(f"| {link} | {kind.paper} | {kind.summary} | {USE[name]} | {cells} |")
     return "\n".join(lines) + "\n"
+
+
+def source_of(kind: type[Scheme]) -> Path:
+    """Return the file of a scheme, as the checkout has it."""
+    return Path(sys.modules[kind.__module__].__file__ or "").relative_to(ROOT)
 
 
 def field_comments(kind: type[Scheme]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 
 import evenflow as ef
 from evenflow import bench
-from evenflow.bench import hashing, peers_choices, peers_porc, simulator, sketches, streams
+from evenflow.bench import routers
 from evenflow.cli import main
 
 EVENFLOW = [sys.executable, "-c", "from evenflow.cli import main; main(prog_name='evenflow')"]
@@ -211,51 +212,11 @@ def test_bench_routers() -> None:
     assert all(row["ok"] == (row["value"] >= float(row["limit"].split()[-1])) for row in parts["peers"])
 
 
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name, value in (
-        (hashing, "KEYS", 10**4),
-        (sketches, "MESSAGES", 10**4),
-        (simulator, "MESSAGES", 10**4),
-        (simulator, "QUEUED", ("partial-key",)),
-        (streams, "GENERATED", 2**13),
-        (streams, "ROWS", 2**13),
-        (peers_choices, "MESSAGES", dict.fromkeys(peers_choices.MESSAGES, 10**4)),
-        (peers_porc, "MESSAGES", 10**4),
-    ):
-        monkeypatch.setattr(module, name, value)
-
-
-@pytest.mark.parametrize("name", ["sketches", "hashing", "streams", "peers"])
-def test_the_other_benchmarks(name: str, tiny: None) -> None:
-    rows = run_json("bench", name, "--quick")
-    assert rows
-    assert all(
-        isinstance(row, dict) and all(value > 0 for key, value in row.items() if key.endswith("_per_second"))
-        for row in rows
-    )
-    table = run("bench", name, "--quick").stdout
-    assert table.startswith("### ")
-    assert table.count("\n| ") >= len(rows)
-
-
-def test_bench_simulator(tiny: None) -> None:
-    rows = run_json("bench", "simulator", "--quick")
-    assert [row["scheme"] for row in rows if row["what"] == "simulated over key"] == list(ef.list_schemes())
-    assert all((row["ok"] is None) == (row["limit"] is None) for row in rows)
-
-
-def test_sketches_error_is_what_was_promised(tiny: None) -> None:
-    rows = [row for row in run_json("bench", "sketches") if "largest_error" in row]
-    assert {row["sketch"] for row in rows} == {"SpaceSaving", "DataSketches items"}
-    assert all(row["largest_error"] <= row["promised_error"] for row in rows)
-    assert max(row["largest_error"] for row in rows) > 0
-
-
-def test_bench_all(monkeypatch: pytest.MonkeyPatch, tiny: None) -> None:
-    assert {Path(str(bench.__file__)).parent / f"{name}.py" for name in bench.BENCHMARKS} <= set(
-        Path(str(bench.__file__)).parent.iterdir()
-    )
-    monkeypatch.setattr(bench, "BENCHMARKS", ("hashing", "sketches"))
-    assert list(run_json("bench", "all", "--quick")) == ["hashing", "sketches"]
-    assert run("bench", "all", "--quick").stdout.count("### ") == 2
+def test_bench_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(str(bench.__file__)).parent
+    assert {folder / f"{name}.py" for name in bench.BENCHMARKS} <= set(folder.iterdir())
+    monkeypatch.setattr(bench, "BENCHMARKS", ("routers",))
+    monkeypatch.setattr(routers, "run", partial(routers.run, workers=5, messages=2000))
+    found = run_json("bench", "all", "--quick")
+    assert list(found) == ["routers"]
+    assert {row["messages"] for row in found["routers"]} == {200}

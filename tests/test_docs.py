@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 import typer.main
 
+import evenflow as ef
+from benchmarks.__main__ import main as studies
 from evenflow.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +22,8 @@ PAGES = [
 ]
 MENU = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-QUOTED = re.compile(r"`(evenflow [a-z][^`]*)`")
+PROGRAMS = {"evenflow": main, "python -m benchmarks": studies}
+QUOTED = re.compile(rf"`((?:{'|'.join(PROGRAMS)}) [a-z][^`]*)`")
 
 
 def names(page: Path) -> str:
@@ -41,8 +45,9 @@ def test_every_page_is_in_the_menu() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_commands_and_their_options_exist(page: Path) -> None:
     for shown in commands(page.read_text()):
-        words = shlex.split(shown.split(" > ")[0], comments=True)[1:]
-        command: Any = typer.main.get_command(main)
+        program = next(name for name in PROGRAMS if shown.startswith(name))
+        words = shlex.split(shown.removeprefix(program).split(" > ")[0], comments=True)
+        command: Any = typer.main.get_command(PROGRAMS[program])
         while hasattr(command, "commands") and words and not words[0].startswith("-"):
             if words[0].isupper():  # a stand-in for any of them
                 break
@@ -58,6 +63,33 @@ def commands(text: str) -> list[str]:
     """Return the commands of a page: lines of code blocks, and what is quoted."""
     blocks = text.split("```")
     lines = [line for block in blocks[1::2] for line in block.splitlines()]
-    lines += [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    evenflow")]
+    lines += [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    ")]
     quoted = [" ".join(found.split()) for block in blocks[::2] for found in QUOTED.findall(block)]
-    return [line for line in lines if re.match("evenflow [a-z]", line)] + quoted
+    return [line for line in lines if re.match(f"(?:{'|'.join(PROGRAMS)}) [a-z]", line)] + quoted
+
+
+@pytest.mark.parametrize("package", ["evenflow", "evenflow.spark"])
+def test_every_public_name_is_in_the_reference(package: str) -> None:
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    documented = {
+        name.rpartition(".")[2] for name in re.findall(r"^::: ([\w.]+)$", pages, flags=re.MULTILINE)
+    }
+    assert set(importlib.import_module(package).__all__) <= documented
+
+
+def test_every_scheme_is_in_the_reference_and_linked_to_its_file() -> None:
+    reference = (ROOT / "docs" / "reference" / "schemes.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for name, kind in ef.list_schemes().items():
+        if kind.__module__.startswith("evenflow."):
+            assert f"::: {kind.__module__}.{kind.__name__}\n" in reference
+            file = f"src/{kind.__module__.replace('.', '/')}.py"
+            assert f"[{name}](docs/schemes/{name}.md) ([source]({file}))" in readme
+
+
+def test_the_papers_are_cited_alike() -> None:
+    cited = (ROOT / "CITATION.cff").read_text()
+    titles = [title.strip('"') for title in re.findall("^    title: (.+)$", cited, flags=re.MULTILINE)]
+    bibliography = " ".join((ROOT / "README.md").read_text().partition("## Bibliography")[2].split())
+    assert len(titles) == 5
+    assert all(f"*{title}" in bibliography for title in titles)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenflow as ef
-from evenflow.bench import peers_choices
+from benchmarks import peers_choices
 from evenflow.kernels import Int64Array, UInt64Array
 from evenflow.schemes import d_choices
 from evenflow.schemes.d_choices import DChoicesRouter, choices_needed
@@ -337,7 +337,7 @@ def test_agrees_with_the_repaired_peer(name: str, seeds: int, z: float, n: int) 
     assert error < 0.12 * row["peer_pairs"]
     if name == "d-choices":
         assert abs(row["choices"] - row["formula_choices"]) <= 0.02 * row["formula_choices"]
-        if (z, n) not in {(1.4, 10), (2.0, 100)}:  # its solver differs there, see bench/peers_choices.py
+        if (z, n) not in {(1.4, 10), (2.0, 100)}:  # its solver differs there, see benchmarks/peers_choices.py
             assert abs(row["choices"] - row["peer_choices"]) <= 0.02 * row["peer_choices"]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenflow as ef
-from evenflow.bench import peers_porc
+from benchmarks import peers_porc
 from evenflow.kernels import Float64Array, Int8Array, UInt64Array
 from evenflow.schemes.consistent import (
     ALLOCATIONS,

@@ -12,8 +12,8 @@ import pytest
 import evenflow as ef
 from evenflow.spark import apply, balance, loads
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.monitoring.loads import HotKey, Loads
 from evenflow.spark.monitoring.task_timing import Timed, take_time
+from evenflow.spark.operators.loads import HotKey, Loads
 
 
 @pytest.mark.spark

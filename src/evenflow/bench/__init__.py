@@ -1,6 +1,7 @@
-"""How fast? One module per benchmark, each with ``run(quick, say) -> rows`` and ``tables(rows)``.
+"""Benchmarks to run on your own machine or cluster: ``evenflow bench``.
 
-Numbers are ratios within one run. ``evenflow bench`` runs them; the repository's ``benchmarks/`` has results.
+One module per benchmark, each with ``run(quick, say) -> rows`` and ``tables(rows)``. Numbers are ratios
+within one run. The repository's ``benchmarks/`` folder holds the results, and studies that are not shipped.
 """
 
-BENCHMARKS = ("routers", "sketches", "hashing", "peers", "streams", "simulator", "fill", "spark", "stateful")
+BENCHMARKS = ("routers", "spark", "stateful")

@@ -54,8 +54,10 @@ def advise(
     work = _work(mergeable, one_owner, stateless)
     rows = _rows(sample)
     if html is not None:
+        from evenflow.extras import require
         from evenflow.report.page import check_page_path
 
+        require("matplotlib", "plots", "--html")
         check_page_path(html)
     from evenflow.advisor import advise as advise_on
     from evenflow.commands.compiling import compiling_is_said
@@ -63,7 +65,7 @@ def advise(
     with progress("advise") as watch, compiling_is_said():
         advice = advise_on(data, workers, work, key=_key(key), time=time, sample=rows, seed=seed, watch=watch)
     if html is not None:
-        from evenflow.report.advice import advice_page
+        from evenflow.report.advice_page import advice_page
         from evenflow.report.page import write_page
 
         write_page(advice_page(advice), html)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -32,73 +32,7 @@ def routers(
 
     Example: `evenflow bench routers --workers 1000 --messages 1e6`
     """
-    _run("routers", as_json, workers=workers, messages=messages, quick=quick)
-
-
-@bench.command()
-def sketches(as_json: Json = False, quick: Quick = False) -> None:
-    """SpaceSaving beside the frequent-items sketch of Apache DataSketches: speed, and error at equal size.
-
-    Example: `evenflow bench sketches --json`
-    """
-    _run("sketches", as_json, quick=quick)
-
-
-@bench.command()
-def hashing(as_json: Json = False, quick: Quick = False) -> None:
-    """Strings through hash_keys, against hashing them one by one.
-
-    Example: `evenflow bench hashing`
-    """
-    _run("hashing", as_json, quick=quick)
-
-
-@bench.command()
-def peers(as_json: Json = False, quick: Quick = False) -> None:
-    """Replicas, imbalance, head sizes and speed beside what other implementations published.
-
-    Example: `evenflow bench peers --quick`
-    """
-    _run("peers", as_json, quick=quick)
-
-
-@bench.command()
-def streams(as_json: Json = False, quick: Quick = False) -> None:
-    """Every generator and every kind of file, against routing what they yield.
-
-    Example: `evenflow bench streams`
-    """
-    _run("streams", as_json, quick=quick)
-
-
-@bench.command()
-def simulator(as_json: Json = False, quick: Quick = False) -> None:
-    """The simulator against routing alone.
-
-    Example: `evenflow bench simulator`
-    """
-    _run("simulator", as_json, quick=quick)
-
-
-@bench.command()
-def fill(
-    as_json: Json = False,
-    quick: Quick = False,
-    data: Annotated[
-        str | None, typer.Option(help="Folder of real streams (Parquet, column key).", envvar="EVENFLOW_DATA")
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Also write tables and figure into this Markdown page.")
-    ] = None,
-) -> None:
-    """Fill against every other scheme: balance, memory, capacities, elasticity, speed, each rule's worth.
-
-    Example: `evenflow bench fill --data streams/ --page docs/fill.md`
-    """
-    rows = _measure("fill", quick=quick, data=data)
-    if page is not None:
-        _module("fill").write_page(rows, page)
-    _show("fill", rows, as_json)
+    show("routers", measure("routers", workers=workers, messages=messages, quick=quick), as_json)
 
 
 @bench.command()
@@ -107,7 +41,8 @@ def spark(as_json: Json = False, quick: Quick = False) -> None:
 
     Example: `evenflow bench spark --quick`
     """
-    _run("spark", as_json, quick=quick)
+    _needs_spark("spark")
+    show("spark", measure("spark", quick=quick), as_json)
 
 
 @bench.command()
@@ -116,7 +51,8 @@ def stateful(as_json: Json = False, quick: Quick = False) -> None:
 
     Example: `evenflow bench stateful --quick`
     """
-    _run("stateful", as_json, quick=quick)
+    _needs_spark("stateful")
+    show("stateful", measure("stateful", quick=quick), as_json)
 
 
 @bench.command("all")
@@ -126,36 +62,47 @@ def everything(as_json: Json = False, quick: Quick = False) -> None:
     Example: `evenflow bench all > results.md`
     """
     from evenflow.bench import BENCHMARKS
-    from evenflow.report.tables import show
 
-    found = {}
     for name in BENCHMARKS:
-        found[name] = _measure(name, quick=quick)
+        _needs_spark(name)
+    measure_all(BENCHMARKS, quick, as_json)
+
+
+def measure_all(names: Sequence[str], quick: bool, as_json: bool, package: str = "evenflow.bench") -> None:
+    """Measure one benchmark after the other; tables come as they are done, JSON at the end."""
+    found = {}
+    for name in names:
+        found[name] = measure(name, package, quick=quick)
         if not as_json:
-            show(_module(name).tables(found[name]))
+            show(name, found[name], as_json, package)
             typer.echo()
     if as_json:
         print_json(found)
 
 
-def _module(name: str) -> Any:
-    return importlib.import_module(f"evenflow.bench.{name}")
-
-
-def _measure(name: str, **options: Any) -> list[dict[str, Any]]:
+def measure(name: str, package: str = "evenflow.bench", **options: Any) -> list[dict[str, Any]]:
+    """Run one benchmark with its progress on standard error, and return its rows."""
+    module = importlib.import_module(f"{package}.{name}")
     with progress(f"bench {name}") as say:
-        rows: list[dict[str, Any]] = _module(name).run(**options, say=say)
+        rows: list[dict[str, Any]] = module.run(**options, say=say)
     return rows
 
 
-def _run(name: str, as_json: bool, **options: Any) -> None:
-    _show(name, _measure(name, **options), as_json)
-
-
-def _show(name: str, rows: list[dict[str, Any]], as_json: bool) -> None:
+def show(name: str, rows: list[dict[str, Any]], as_json: bool, package: str = "evenflow.bench") -> None:
+    """Print the rows of one benchmark as its tables, or as JSON."""
     if as_json:
         print_json(rows)
         return
-    from evenflow.report.tables import show
+    from evenflow.report import tables
 
-    show(_module(name).tables(rows))
+    tables.show(importlib.import_module(f"{package}.{name}").tables(rows))
+
+
+def _needs_spark(name: str) -> None:
+    """Say at once what a benchmark needs installed, not after minutes of measuring."""
+    from evenflow.extras import require
+
+    if name in {"spark", "stateful"}:
+        require("pyspark", "spark", f"evenflow bench {name}")
+    if name == "stateful":
+        require("deltalake", "state", f"evenflow bench {name}")

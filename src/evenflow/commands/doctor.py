@@ -61,17 +61,19 @@ def java_runs() -> Check:
     """Look for the Java that Spark would use."""
     found = java.java_version()
     bad = found is None or found < java.OLDEST
-    return Check("Java", "none" if found is None else str(found), java.advice(found) if bad else "")
+    wanted = _version("pyspark") is not None  # the core runs without
+    to_do = java.advice(found) if bad else ""
+    return Check("Java", "none" if found is None else str(found), to_do, needed=wanted)
 
 
 def pyspark() -> Check:
     """Look at the version of PySpark."""
     found = _version("pyspark")
     if found is None:
-        return Check("PySpark", "none", "install it: pip install 'pyspark>=4.2,<5'.")
+        return Check("PySpark", "none", "for Spark: pip install 'evenflow[spark]'", needed=False)
     old = tuple(int(part) for part in found.split(".")[:2]) < (4, 2)
     return Check(
-        "PySpark", found, "mode='online' needs 4.2 or newer: pip install 'pyspark>=4.2,<5'." if old else ""
+        "PySpark", found, "mode='online' needs 4.2 or newer: pip install 'evenflow[spark]'" if old else ""
     )
 
 
@@ -92,7 +94,7 @@ def worker_python() -> Check:
 def connect() -> Check:
     """Look for what a Spark Connect client needs."""
     missing = [name for name in ("grpcio", "grpcio-status", "zstandard") if _version(name) is None]
-    to_do = "for Spark Connect: pip install 'evenflow[connect]'." if missing else ""
+    to_do = "for Spark Connect: pip install 'evenflow[connect]'" if missing else ""
     return Check(
         "Spark Connect", f"without {', '.join(missing)}" if missing else "installed", to_do, needed=False
     )
@@ -101,7 +103,15 @@ def connect() -> Check:
 def delta() -> Check:
     """Look for the package that keeps the state of stateful queries."""
     found = _version("deltalake")
-    return Check("Delta (stateful)", found or "none", "" if found else "install it: pip install deltalake.")
+    to_do = "" if found else "for stateful queries: pip install 'evenflow[state]'"
+    return Check("Delta (stateful)", found or "none", to_do, needed=False)
+
+
+def figures() -> Check:
+    """Look for the package that draws figures."""
+    found = _version("matplotlib")
+    to_do = "" if found else "for figures and reports: pip install 'evenflow[plots]'"
+    return Check("Matplotlib (figures)", found or "none", to_do, needed=False)
 
 
 def compiled() -> Check:
@@ -145,9 +155,9 @@ def disk() -> Check:
 
 def spark_runs() -> Check:
     """Run a small job through balanced workers, Python included."""
-    from evenflow.spark.session import local_session
-
     try:
+        from evenflow.spark.session import local_session
+
         with local_session(**{"spark.log.level": "ERROR"}) as session:
             from evenflow.spark import balance, loads
 
@@ -166,5 +176,5 @@ def _version(package: str) -> str | None:
 
 
 CHECKS: tuple[Callable[[], Check], ...] = (
-    python, java_runs, pyspark, worker_python, connect, delta, compiled, memory, disk,
+    python, java_runs, pyspark, worker_python, connect, delta, figures, compiled, memory, disk,
 )  # fmt: skip

@@ -55,6 +55,7 @@ def reproduce(
     Example: `evenflow reproduce choices/fig13 --on spark`
     """
     from evenflow.errors import EvenflowError
+    from evenflow.extras import require
     from evenflow.papers import find
     from evenflow.papers.data import data_sets
     from evenflow.papers.experiment import HOLDS, SCALES, Setting
@@ -70,6 +71,9 @@ def reproduce(
     if show:
         _list(chosen, as_json)
         return
+    require("matplotlib", "plots", "evenflow reproduce")
+    if on == "spark":
+        require("pyspark", "spark", "--on spark")
     from evenflow.schemes.plugins import load_scheme
 
     sys.path.insert(0, str(Path.cwd()))

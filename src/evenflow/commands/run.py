@@ -122,6 +122,9 @@ def run(
     Ctrl-C stops it; with `--checkpoint` the same command goes on where it stopped, without losing or
     repeating a row.
     """
+    from evenflow.extras import require
+
+    require("pyspark", "spark", "evenflow run")
     from evenflow.apps import parse_app
     from evenflow.schemes.spelling import parse_scheme
 

@@ -192,11 +192,14 @@ def _numbers(text: str) -> list[int]:
 
 def _check_files(csv: Path | None, plot: Path | None) -> None:
     if plot is not None:
+        from evenflow.extras import require
+
+        require("matplotlib", "plots", "--plot")
         from evenflow.report.style import check_figure_path
 
         check_figure_path(plot)
     if csv is not None:
-        from evenflow.report.style import check_folder
+        from evenflow.report.paths import check_folder
 
         check_folder(csv)
         if csv.suffix not in {".csv", ".json", ".parquet", ".arrow"}:

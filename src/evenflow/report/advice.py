@@ -1,22 +1,13 @@
-"""Advice for people: tables and lines for a terminal, a page for a browser."""
+"""Advice for people: tables and lines for a terminal."""
 
 from __future__ import annotations
 
-from evenflow import __version__
 from evenflow.advisor import Advice, Outcome
 from evenflow.advisor.profile import share_text
 from evenflow.advisor.recommend import plain_label, quoted, suits
-from evenflow.report import page as html
-from evenflow.report.figures import Point, draw_balance_and_memory, draw_hot_keys, draw_loads
-from evenflow.report.style import as_svg
 from evenflow.report.tables import Cell, Table
 
 HOTTEST = 10
-_MEANINGS = {
-    "mergeable": "Partial results of a key can be merged, so a key may be on several workers.",
-    "one-owner": "A key has one owner: all its rows go to one worker at a time.",
-    "stateless": "The work keeps nothing per key.",
-}
 
 
 def key_text(advice: Advice) -> str:
@@ -145,81 +136,10 @@ def facts_table(advice: Advice) -> Table:
 
 def remarks(advice: Advice) -> list[str]:
     """Return what belongs to the facts: which rows were read, and whether the hot keys change."""
-    sample = [_sampled(advice)] if advice.profile.sample else []
+    sample = [sampled(advice)] if advice.profile.sample else []
     return [*sample, change_text(advice)]
 
 
-def _sampled(advice: Advice) -> str:
+def sampled(advice: Advice) -> str:
+    """Return which part of the data was read."""
     return f"A sample was read: {advice.profile.sample}."
-
-
-def advice_page(advice: Advice) -> str:
-    """Return the whole report as one HTML page."""
-    chosen = advice.recommendation
-    ranked = advice.ranked()
-    kinds = [
-        "chosen" if outcome is chosen.outcome else "" if suits(outcome, advice.work) else "muted"
-        for outcome in ranked
-    ]
-    sections = [
-        html.section(
-            f"Recommended: {label_of(chosen.outcome)}",
-            html.paragraph(chosen.reason),
-            html.code(chosen.code),
-            *(html.paragraph(note, "note") for note in chosen.notes),
-            kind="answer",
-        ),
-        html.section(
-            "How skewed the key is",
-            html.facts(facts(advice)),
-            *([html.paragraph(_sampled(advice), "note")] if advice.profile.sample else []),
-            html.table(hottest_table(advice)),
-        ),
-        html.section("Load per worker", _loads_figure(advice)),
-        html.section("Hot keys over time", _hot_keys_figure(advice)),
-        html.section("Balance against memory", _memory_figure(advice)),
-        html.section(
-            f"What each scheme does to {advice.workers:,} workers", html.table(schemes_table(advice), kinds)
-        ),
-    ]
-    lead = f"{plain_label(advice.profile.stream, 300)}. {_MEANINGS[advice.work]}"
-    return html.page(title(advice), lead, sections, f"Made by evenflow {__version__}.")
-
-
-def _loads_figure(advice: Advice) -> str:
-    chosen = advice.recommendation.outcome
-    shown = [advice.base] if chosen is advice.base else [advice.base, chosen]
-    loads = {label_of(outcome): outcome.loads for outcome in shown}
-    schemes = {label_of(outcome): outcome.scheme.name for outcome in shown}
-    caption = (
-        f"Rows of each of {advice.workers:,} workers, relative to the mean; key is "
-        f"repartition({advice.workers}, key)."
-    )
-    svg = as_svg(lambda: draw_loads(loads, schemes), "loads", caption)
-    return html.figure(svg, caption)
-
-
-def _hot_keys_figure(advice: Advice) -> str:
-    caption = change_text(advice)
-    return html.figure(
-        as_svg(lambda: draw_hot_keys(advice.profile.trace, advice.workers), "hot-keys", caption), caption
-    )
-
-
-def _memory_figure(advice: Advice) -> str:
-    points = [
-        Point(
-            label_of(outcome),
-            outcome.scheme.name,
-            outcome.memory,
-            outcome.max_over_mean,
-            suits(outcome, advice.work),
-            outcome is advice.recommendation.outcome,
-        )
-        for outcome in advice.outcomes
-    ]
-    caption = (
-        "Every scheme by its copies of state per key and its largest load: the lower left is best. The star "
-        "is the advised scheme; hollow points are not for this work."
-    )
-    return html.figure(as_svg(lambda: draw_balance_and_memory(points), "memory", caption), caption)

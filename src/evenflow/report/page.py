@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evenflow.errors import EvenflowError
-from evenflow.report.style import check_folder
+from evenflow.report.paths import check_folder
 from evenflow.report.tables import Table, format_cell
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from evenflow.errors import EvenflowError
+from evenflow.report.paths import check_folder
 
 KINDS = ("png", "svg", "pdf")
 GREY = "#8a8f98"
@@ -106,14 +107,6 @@ def check_figure_path(path: str | Path) -> None:
     if path.suffix[1:].lower() not in KINDS:
         raise EvenflowError(f"a figure cannot be written to {str(path)!r}; end it with .png, .svg or .pdf.")
     check_folder(path)
-
-
-def check_folder(path: Path) -> None:
-    """Refuse a file whose folder does not exist, or that is a folder itself."""
-    if not path.parent.is_dir():
-        raise EvenflowError(f"{str(path)!r} cannot be written: there is no folder {str(path.parent)!r}.")
-    if path.is_dir():
-        raise EvenflowError(f"{str(path)!r} is a folder; name a file in it.")
 
 
 def as_svg(draw: Callable[[], Figure], salt: str, description: str) -> str:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import lazy_loader
 
+from evenflow.extras import require
+
 if TYPE_CHECKING:
     from evenflow.owners.sizing import AutoWorkers
     from evenflow.plan import Plan
     from evenflow.spark.grouped.aggregator import Aggregator
-    from evenflow.spark.monitoring.loads import loads
     from evenflow.spark.operators.aggregate import aggregate
     from evenflow.spark.operators.apply import apply
     from evenflow.spark.operators.balance import balance
+    from evenflow.spark.operators.loads import loads
     from evenflow.spark.operators.stateful import stateful
     from evenflow.spark.routing.place import Placed
     from evenflow.spark.state.processor import KeyedProcessor
@@ -38,15 +40,18 @@ __all__ = [
     "stateful",
 ]
 
+require("pyspark", "spark", "evenflow.spark")
+_KEEP_STATE = {"AutoWorkers", "StatefulQuery", "read_state", "stateful"}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__, _ = lazy_loader.attach(
+    _load, __dir__, _ = lazy_loader.attach(
         __name__,
         submod_attrs={
             "grouped.aggregator": ["Aggregator"],
-            "monitoring.loads": ["loads"],
             "operators.aggregate": ["aggregate"],
             "operators.apply": ["apply"],
             "operators.balance": ["balance"],
+            "operators.loads": ["loads"],
             "operators.stateful": ["AutoWorkers", "stateful"],
             "routing.place": ["Placed", "Plan"],
             "state.processor": ["KeyedProcessor"],
@@ -54,3 +59,10 @@ if not TYPE_CHECKING:
             "state.read": ["read_state"],
         },
     )
+
+    def __getattr__(name: str) -> object:
+        """Load a public name; those of keyed state say what they need installed."""
+        if name in _KEEP_STATE:
+            for package in ("deltalake", "pandas"):
+                require(package, "state", name)
+        return _load(name)

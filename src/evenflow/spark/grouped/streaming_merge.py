@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from evenflow.errors import EvenflowError
+from evenflow.spark.grouped.aggregate_layout import AggregateLayout
 from evenflow.spark.grouped.aggregate_task import Finish, Reduce, shape_of
 from evenflow.spark.grouped.aggregator import Aggregator, State
 from evenflow.spark.grouped.record_columns import Record, Records, to_array, to_values
@@ -31,9 +32,6 @@ from evenflow.spark.grouped.schemas import as_arrow
 from evenflow.spark.grouped.state_encoding import keys_to_text, restore, store, stored_field, text_to_keys
 from evenflow.spark.monitoring.task_timing import take_time
 
-if TYPE_CHECKING:
-    from evenflow.spark.operators.aggregate import Work
-
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 WATERMARK = "spark.watermarkDelayMs"
@@ -41,7 +39,9 @@ KEY, MARK, EXPIRES = "key", "mark", "expires"
 _MICROSECONDS = 1000  # of a millisecond
 
 
-def merge_with_state(rows: DataFrame, layout: Layout, work: Work, output_mode: str | None) -> DataFrame:
+def merge_with_state(
+    rows: DataFrame, layout: Layout, work: AggregateLayout, output_mode: str | None
+) -> DataFrame:
     """Return results of a stream whose states are merged in Python."""
     _check_provider(rows)
     marked = next((place for place, key in enumerate(work.keys) if WATERMARK in (key.metadata or {})), None)
@@ -91,7 +91,7 @@ def _choose(output_mode: str | None, marked: bool) -> str:
     return output_mode
 
 
-def _stored_fields(work: Work) -> list[T.StructField]:
+def _stored_fields(work: AggregateLayout) -> list[T.StructField]:
     stored = from_arrow_schema(pa.schema([stored_field(field) for field in work.buffers.schema]))
     return [
         T.StructField(name, field.dataType, True)

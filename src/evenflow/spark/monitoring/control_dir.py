@@ -8,17 +8,21 @@ to watch; it is cut when it grows. Nothing here is slow to import, since Python 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from evenflow.blob import Array, read_blob, write_blob
 from evenflow.errors import EvenflowError
+
+if TYPE_CHECKING:
+    from evenflow.schemes.base import Scheme
 
 LOG = "log.jsonl"
 _OLD_LOG = "log.1.jsonl"
@@ -122,3 +126,9 @@ def local_path(folder: str | Path) -> Path:
 def own_folder() -> str:
     """Return a new control directory of this machine, for those who name none."""
     return tempfile.mkdtemp(prefix="evenflow-control-")
+
+
+def operator_name(scheme: Scheme, workers: int, keys: Sequence[str]) -> str:
+    """Name an operator, so that several of one query, and a changed one, do not read each other's files."""
+    identity = repr((str(scheme), workers, list(keys)))
+    return f"{scheme.name}-{hashlib.blake2b(identity.encode(), digest_size=6).hexdigest()}"

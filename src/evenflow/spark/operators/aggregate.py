@@ -11,7 +11,6 @@ What Spark can aggregate by itself (sums, counts, maxima, sketches) it should: i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -21,6 +20,7 @@ from pyspark.sql import types as T
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
+from evenflow.spark.grouped.aggregate_layout import AggregateLayout
 from evenflow.spark.grouped.aggregate_task import Finish, Merge, Reduce
 from evenflow.spark.grouped.aggregator import Aggregator
 from evenflow.spark.grouped.record_columns import Records
@@ -112,15 +112,8 @@ def aggregate(
     return work.on_stream(output_mode) if df.isStreaming else work.on_batch()
 
 
-@dataclass(frozen=True)
-class Work:
-    """One aggregate: where rows were placed, who works on them, what goes in and out."""
-
-    placed: Placed
-    using: Aggregator
-    keys: tuple[T.StructField, ...]  # under the names that results have
-    buffer: T.StructType
-    schema: T.StructType
+class Work(AggregateLayout):
+    """One aggregate, step by step."""
 
     def on_batch(self) -> DataFrame:
         """Reduce, merge and finish in one go."""
@@ -185,65 +178,6 @@ class Work:
         """Return a pass over partitions."""
         names = self.result.names if results is not None else self.states.names
         return kind(self.using, layout, self.buffers, results, tuple(names))
-
-    @property
-    def name(self) -> str:
-        """The name of the aggregator's class."""
-        return type(self.using).__name__
-
-    @property
-    def buffers(self) -> Records:
-        """States as records."""
-        argument = f"{self.name}.buffer"
-        return Records(self.name, as_arrow(self.buffer, argument), "buffer")
-
-    @property
-    def results(self) -> Records:
-        """Results as records."""
-        return Records(f"{self.name}.finish", as_arrow(self.schema, "schema"), "schema")
-
-    @property
-    def inner_keys(self) -> list[str]:
-        """Names of the key's columns between two steps."""
-        return [f"key_{place}" for place in range(len(self.keys))]
-
-    @property
-    def inner_states(self) -> list[str]:
-        """Names of the state's columns between two steps."""
-        return [f"state_{place}" for place in range(len(self.buffer.fields))]
-
-    @property
-    def inner_layout(self) -> Layout:
-        """The layout of states between two steps."""
-        inner = len(self.keys)
-        return Layout(
-            keys=tuple(range(inner)),
-            key_names=tuple(field.name for field in self.keys),
-            rows=tuple(range(inner, inner + len(self.buffer.fields))),
-            row_names=tuple(self.inner_states),
-        )
-
-    @property
-    def states(self) -> T.StructType:
-        """The schema of states between two steps."""
-        names = [*self.inner_keys, *self.inner_states]
-        fields = [*self.keys, *self.buffer.fields]
-        return T.StructType(
-            [T.StructField(name, field.dataType, True) for name, field in zip(names, fields, strict=True)]
-        )
-
-    @property
-    def result(self) -> T.StructType:
-        """The schema of results, under names of ours."""
-        keys = [
-            T.StructField(name, field.dataType, field.nullable)
-            for name, field in zip(self.inner_keys, self.keys, strict=True)
-        ]
-        values = [
-            T.StructField(f"result_{place}", field.dataType, field.nullable)
-            for place, field in enumerate(self.schema.fields)
-        ]
-        return T.StructType([*keys, *values])
 
 
 def has_one_home(placed: Placed) -> bool:

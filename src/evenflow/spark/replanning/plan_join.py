@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from evenflow.plan import Plan
 from evenflow.plan.from_scheme import needs_counts
 from evenflow.schemes.base import Scheme
-from evenflow.spark.monitoring.control_dir import Control, own_folder
+from evenflow.spark.monitoring.control_dir import Control, operator_name, own_folder
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.replanning.listener import watch
 from evenflow.spark.replanning.plan_datasource import FORMAT
-from evenflow.spark.replanning.replanner import Refresher, operator_name
+from evenflow.spark.replanning.replanner import Refresher
 from evenflow.spark.routing.key_columns import KeyColumn, helper, key_hash, quoted
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 
@@ -37,7 +37,8 @@ def place_stream(
 
     ``first`` is the plan to begin with; it stays where the scheme's plans do not hang on what comes.
     """
-    control, operator = Control(folder), operator_name(scheme, first.workers, keys)
+    control = Control(folder)
+    operator = operator_name(scheme, first.workers, [column.name for column in keys])
     control.clear()
     hashed = key_hash(keys)
     if not needs_counts(scheme):
@@ -50,7 +51,7 @@ def place_stream(
 
 def observe_stream(placed: Placed) -> DataFrame:
     """Return the frame of a stream that routers place, with its batches observed for `loads`."""
-    operator = operator_name(placed.scheme, placed.workers, placed.keys)
+    operator = operator_name(placed.scheme, placed.workers, [column.name for column in placed.keys])
     name = watch(placed.frame.sparkSession, Control(placed.control or own_folder()), operator)
     worker = F.col(quoted(placed.worker))
     return observe(placed.frame, name, F.expr(key_hash(placed.keys)), worker, placed.workers)

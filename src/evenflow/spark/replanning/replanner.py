@@ -12,7 +12,6 @@ the last batch alone, unless it is small: then the past is added, at most half o
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import Observed
 from evenflow.spark.replanning.plan_datasource import plan_file
-from evenflow.spark.routing.key_columns import KeyColumn
 from evenflow.spark.routing.key_counts import CERTAIN, named
 from evenflow.spark.routing.plan_sql import alias_cells
 
@@ -141,9 +139,3 @@ def _pick(keys: UInt64Array, counts: Float64Array, wanted: UInt64Array) -> Float
 def _hottest(keys: UInt64Array, counts: Float64Array, total: float) -> Counted:
     order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
     return Counted(keys[order], counts[order], total)
-
-
-def operator_name(scheme: Scheme, workers: int, keys: list[KeyColumn]) -> str:
-    """Name an operator, so that several of one query, and a changed one, do not read each other's files."""
-    said = repr((str(scheme), workers, [column.name for column in keys]))
-    return f"{scheme.name}-{hashlib.blake2b(said.encode(), digest_size=6).hexdigest()}"

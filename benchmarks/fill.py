@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.fill_variants import Variant
-from evenflow.bench.fill_variants import route as route_variant
+from benchmarks.fill_variants import Variant
+from benchmarks.fill_variants import route as route_variant
 from evenflow.bench.measure import Row, Say, against, silent
 from evenflow.bench.subjects import Subject, routing, zipf
 from evenflow.errors import EvenflowError
@@ -37,7 +37,7 @@ GENERATED = (
     "zipf:z=2.5,keys=1e4,messages=1e6,seed=1",
 )
 MARKS = 100
-MARK = "<!-- below this line everything is written by: evenflow bench fill -->"
+MARK = "<!-- below this line everything is written by: python -m benchmarks fill -->"
 
 
 def run(quick: bool = False, data: str | None = None, say: Say = silent) -> list[Row]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import evenflow as ef
-from evenflow.bench import fill as bench
-from evenflow.bench.fill_variants import Variant, route
+from benchmarks import fill as bench
+from benchmarks.fill_variants import Variant, route
 
 
 @pytest.mark.parametrize(("z", "keys", "n"), [(0.0, 300, 7), (1.0, 2000, 20), (2.5, 50, 10)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evenflow.bench import peers_choices, peers_porc
+from benchmarks import peers_choices, peers_porc
 from evenflow.bench.measure import Row, Say, silent
 from evenflow.report.tables import Table
 

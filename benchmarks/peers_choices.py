@@ -11,7 +11,7 @@ the peer's are one draw. Its d is larger than ours at z = 1.4, n = 10 and z = 2.
 leaves the factor b_h off epsilon and looks at two prefixes only; ``peer_choices`` is what it had,
 ``formula_choices`` is Prop. 4.1.
 
-PoRC and bounded-load consistent hashing, of another peer, are in :mod:`evenflow.bench.peers_porc`.
+PoRC and bounded-load consistent hashing, of another peer, are in :mod:`benchmarks.peers_porc`.
 """
 
 from __future__ import annotations

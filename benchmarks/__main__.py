@@ -1,0 +1,109 @@
+"""The studies from the command line: ``python -m benchmarks NAME``, tables or ``--json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenflow.cli import Commands
+from evenflow.commands.bench import Quick, measure, measure_all, show
+from evenflow.commands.terminal import Json
+
+HERE = "benchmarks"
+
+main = typer.Typer(
+    name="python -m benchmarks",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Studies of evenflow's own, as ratios within one run.\n\n"
+    "Example: `python -m benchmarks hashing --quick`",
+)
+
+
+@main.command()
+def sketches(as_json: Json = False, quick: Quick = False) -> None:
+    """SpaceSaving beside the frequent-items sketch of Apache DataSketches: speed, and error at equal size.
+
+    Example: `python -m benchmarks sketches --json`
+    """
+    show("sketches", measure("sketches", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
+def hashing(as_json: Json = False, quick: Quick = False) -> None:
+    """Strings through hash_keys, against hashing them one by one.
+
+    Example: `python -m benchmarks hashing`
+    """
+    show("hashing", measure("hashing", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
+def peers(as_json: Json = False, quick: Quick = False) -> None:
+    """Replicas, imbalance, head sizes and speed beside what other implementations published.
+
+    Example: `python -m benchmarks peers --quick`
+    """
+    show("peers", measure("peers", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
+def streams(as_json: Json = False, quick: Quick = False) -> None:
+    """Every generator and every kind of file, against routing what they yield.
+
+    Example: `python -m benchmarks streams`
+    """
+    show("streams", measure("streams", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
+def simulator(as_json: Json = False, quick: Quick = False) -> None:
+    """The simulator against routing alone.
+
+    Example: `python -m benchmarks simulator`
+    """
+    show("simulator", measure("simulator", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
+def fill(
+    as_json: Json = False,
+    quick: Quick = False,
+    data: Annotated[
+        str | None, typer.Option(help="Folder of real streams (Parquet, column key).", envvar="EVENFLOW_DATA")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write tables and figure into this Markdown page.")
+    ] = None,
+) -> None:
+    """Fill against every other scheme: balance, memory, capacities, elasticity, speed, each rule's worth.
+
+    Example: `python -m benchmarks fill --data streams/ --page docs/fill.md`
+    """
+    from benchmarks.fill import write_page
+
+    rows = measure("fill", HERE, quick=quick, data=data)
+    if page is not None:
+        write_page(rows, page)
+    show("fill", rows, as_json, HERE)
+
+
+@main.command("all")
+def everything(as_json: Json = False, quick: Quick = False) -> None:
+    """All of these, each shown when it is done; JSON is one object with a list for each.
+
+    Example: `python -m benchmarks all > results.md`
+    """
+    import benchmarks
+
+    measure_all(benchmarks.STUDIES, quick, as_json, HERE)
+
+
+if __name__ == "__main__":
+    main()
