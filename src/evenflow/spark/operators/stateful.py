@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from pyspark.sql import types as T
 
 from evenflow.errors import EvenflowError, nearest
 from evenflow.owners import AutoWorkers, Ownership
-from evenflow.schemes.base import Scheme
+from evenflow.schemes.base import Scheme, as_scheme
 from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
@@ -196,15 +195,15 @@ def _workers(workers: Any) -> tuple[AutoWorkers | None, int]:
 
 
 def _scheme(scheme: str | Scheme, parameters: dict[str, Any]) -> Scheme:
-    if isinstance(scheme, Scheme):
-        if parameters:
-            known = [field.name for field in dataclasses.fields(scheme)]
-            raise EvenflowError(
-                f"{next(iter(parameters))!r} is no argument of stateful, and {scheme} has its parameters "
-                f"({', '.join(known)}) already; give them there."
-            )
-        return scheme
-    return scheme_named(scheme, **parameters)
+    if isinstance(scheme, str):
+        return scheme_named(scheme, **parameters)
+    chosen = as_scheme(scheme)
+    if parameters:
+        raise EvenflowError(
+            f"{next(iter(parameters))!r} is no argument of stateful, and {chosen} has its parameters "
+            f"({', '.join(chosen.parameters())}) already; give them there."
+        )
+    return chosen
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

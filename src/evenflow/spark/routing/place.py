@@ -16,9 +16,7 @@ from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
-from evenflow.plan.from_scheme import buckets_for, check_plannable, needs_counts, plan_for
-from evenflow.schemes.base import Scheme
-from evenflow.schemes.base import scheme as scheme_named
+from evenflow.schemes.base import Scheme, as_scheme
 from evenflow.spark.monitoring.control_dir import own_folder
 from evenflow.spark.routing.key_columns import (
     Key,
@@ -139,18 +137,18 @@ def _place_planned(
     hashed = key_hash(keys)
     if plan is not None:
         _check_plan(plan, workers, split)
-    elif df.isStreaming or not needs_counts(scheme):
+    elif df.isStreaming or not scheme.counts_keys:
         reasons.append(
             f"{scheme.name} needs no look at the rows"
-            if not needs_counts(scheme)
+            if not scheme.counts_keys
             else "plans are made from each micro-batch for those after it"
         )
-        plan = plan_for(scheme, workers, split=split, seed=seed)
+        plan = scheme.plan(workers, split=split, seed=seed)
     else:
         plan = _look(keyed, hashed, workers, scheme, split, sample, seed, reasons)
     draw = None
-    refreshed = df.isStreaming and needs_counts(scheme)
-    if plan.splits or (refreshed and split and getattr(scheme, "split", scheme.splits_keys)):
+    refreshed = df.isStreaming and scheme.counts_keys
+    if plan.splits or (refreshed and split and not scheme.one_owner):
         keyed, draw = draw_for(keyed, df, keys, order, seed, reasons)
     worker = helper(keyed, "worker")
     if df.isStreaming:
@@ -185,11 +183,11 @@ def _look(
     reasons: list[str],
 ) -> Plan:
     """Make a plan from the rows of ``df``."""
-    buckets = buckets_for(scheme, workers)
+    buckets = scheme.plan_buckets(workers)
     counted, part = count_keys(df, hashed, workers=workers, buckets=buckets, sample=sample, seed=seed)
     rows = "all" if part == 1 else f"{part:.1%} of about"
     reasons.append(f"keys were counted in {rows} {counted.total:.0f} rows")
-    return plan_for(scheme, workers, counted, split=split, seed=seed)
+    return scheme.plan(workers, counted, split=split, seed=seed)
 
 
 def draw_for(
@@ -218,11 +216,6 @@ def draw_for(
     return keyed, draw_by_position(seed)
 
 
-def as_scheme(scheme: str | Scheme) -> Scheme:
-    """Return the scheme that a name stands for."""
-    return scheme if isinstance(scheme, Scheme) else scheme_named(scheme)
-
-
 def check_workers(workers: Any) -> None:
     """Refuse a number of workers that is none."""
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
@@ -247,7 +240,7 @@ def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
 
 def _choose_mode(scheme: Scheme, mode: str, plan: Plan | None, reasons: list[str]) -> str:
     if mode == "planned" or plan is not None:
-        check_plannable(scheme)
+        scheme.check_plannable()
         return "planned"
     if mode == "auto":
         mode = "planned" if scheme.plannable else "online"
