@@ -124,7 +124,7 @@ def route(scheme: ef.Scheme, z: float, n: int, messages: int, seed: int) -> Run:
     return Run(int(seen.sum()), imbalance, seconds, _mean(heads), _mean(choices))
 
 
-def _mean(values: list[int]) -> float:
+def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
