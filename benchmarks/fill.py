@@ -23,7 +23,8 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.plan.bin_packing import pour
 from evenflow.report.tables import Table
-from evenflow.schemes.fill import FillRouter
+from evenflow.schemes.base import RouterPlace
+from evenflow.schemes.fill import Fill, FillRouter
 from evenflow.simulator import Capacities, Queueing, Rescale, simulate
 from evenflow.streams import Stream, open_stream
 
@@ -197,8 +198,7 @@ def _moved(name: str, before: int, after: int, relative: float, most: float) -> 
 def _fill_moves(spec: str, before: int, after: int) -> tuple[float, float]:
     """Return the share of state whose home moved (keys with several homes go on there), and max / mean."""
     ids, hashes = _read(open_stream(spec))
-    router = ef.scheme("fill").router(before, seed=0)
-    assert isinstance(router, FillRouter)
+    router = FillRouter(Fill(), RouterPlace(before, seed=0, source=0, sources=1))
     half = ids.size // 2
     router.route(hashes[ids[:half]])
     counts = np.bincount(ids[:half], minlength=hashes.size)

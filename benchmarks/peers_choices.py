@@ -27,8 +27,7 @@ import evenflow as ef
 from evenflow.bench.measure import Row, Say, silent
 from evenflow.kernels import BoolArray, Int64Array
 from evenflow.report.tables import Table
-from evenflow.schemes.d_choices import DChoicesRouter, choices_needed
-from evenflow.schemes.head import HeadRouter
+from evenflow.schemes.d_choices import choices_needed
 from evenflow.streams import Zipf
 
 KEYS = 10**4
@@ -116,16 +115,16 @@ def route(scheme: ef.Scheme, z: float, n: int, messages: int, seed: int) -> Run:
             workers = router.route(part)
             seconds += time.process_time() - start
             seen[part_ids, workers] = True
-            if isinstance(router, DChoicesRouter):
+            if router.choices is not None:
                 choices.append(router.choices)
         loads += router.loads
-        if isinstance(router, HeadRouter):
+        if router.head is not None:
             heads.append(router.head[0].size)
     imbalance = float(loads.max() / messages - 1 / n)
     return Run(int(seen.sum()), imbalance, seconds, _mean(heads), _mean(choices))
 
 
-def _mean(values: list[int]) -> float:
+def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 

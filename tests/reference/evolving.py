@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 
 import evenflow as ef
+from evenflow.schemes.head import counters_for
 from reference.base import GOLDEN, MASK, Reference, mix, reference_for
 from reference.heterogeneous import PlainRing
 
@@ -51,7 +52,9 @@ class FishReference(Reference):
     def start(self) -> None:
         scheme = self.scheme
         self.sketch = PlainEpochs(
-            scheme.capacity_for(self.n), scheme.epoch, scheme.decay if scheme.epochs else 1.0
+            counters_for(self.n, scheme.capacity, scheme.theta),
+            scheme.epoch,
+            scheme.decay if scheme.epochs else 1.0,
         )
         self.widths: dict[int, int] = {}
         self.least = scheme.least_choices or 2

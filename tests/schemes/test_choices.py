@@ -173,7 +173,7 @@ def test_every_decision_is_among_the_candidates_of_that_moment(name: str, distin
         head = set(router.head[0].tolist())
         d = 2
         if key in head:
-            d = getattr(router, "choices", n)
+            d = n if router.choices is None else int(router.choices)
             ever_head.add(key)
             most = max(most, d)
         if d < n:

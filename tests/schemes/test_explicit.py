@@ -19,7 +19,7 @@ from evenflow.schemes.cost_model import (
     objective,
     tolerance,
 )
-from evenflow.schemes.explicit import Explicit, ExplicitRouter, rebuild_together
+from evenflow.schemes.explicit import Explicit, ExplicitRouter
 from evenflow.schemes.key_placement import ALGORITHMS, UTILITIES, place
 from reference.functions import ExplicitReference, Problem, solve
 
@@ -295,16 +295,22 @@ def test_the_map_follows_new_hot_keys() -> None:
     assert router.metrics(second, shares).overall < 1.2 * old
 
 
-def test_sources_that_rebuild_together_agree() -> None:
+def test_sources_that_share_one_map_agree() -> None:
     keys, shares = zipf(1000, 1.2)
     routers = [start(6, source=i, sources=3, domain=1000, every=100) for i in range(3)]
     for router in routers:
         router.route(sample(keys, shares, 3000, seed=router.place.source))
         assert router.rebuilds == 0  # alone it would make a key's second owner
-    rebuild_together(routers)
-    assert routers[0].mapping
-    assert routers[0].mapping == routers[1].mapping == routers[2].mapping
-    assert all((router.lookup(keys) == routers[0].lookup(keys)).all() for router in routers)
+    coordinator = routers[0].scheme.coordinator(routers)
+    for message in range(9000, 19_000, coordinator.next_message):
+        coordinator.before(message)  # each look misses some balance, until that outweighs the migration
+    assert routers[0].rebuilds > 0
+    for workers in (6, 7):
+        coordinator.rescale(workers)
+        assert routers[0].mapping
+        assert routers[0].mapping == routers[1].mapping == routers[2].mapping
+        assert all((router.lookup(keys) == routers[0].lookup(keys)).all() for router in routers)
+        assert set(routers[0].lookup(keys).tolist()) == set(range(workers))
 
 
 def test_looking_up_changes_nothing_and_counting_can_be_switched_off() -> None:

@@ -15,7 +15,7 @@ import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.plan.bin_packing import pour, settle
 from evenflow.schemes.fill import FillRouter, new_homes
-from evenflow.schemes.fill_owner import OwnerRouter, settle_together
+from evenflow.schemes.fill_owner import OwnerRouter
 from reference.fill import FillReference
 from reference.fill import settle as slow_settle
 
@@ -285,15 +285,17 @@ def test_without_splitting_workers_that_join_one_by_one_find_small_buckets() -> 
 def test_several_sources_without_splitting_settle_together() -> None:
     stream = zipf(1.0, 5000, 2 * 10**5)
     n, s = 10, 4
-    routers = [ef.scheme("fill", split=False).router(n, seed=1, source=i, sources=s) for i in range(s)]
+    scheme = ef.scheme("fill", split=False)
+    routers = [scheme.router(n, seed=1, source=i, sources=s) for i in range(s)]
+    coordinator = scheme.coordinator(routers)
     loads = []
-    for part in np.array_split(stream, 5):
+    for number, part in enumerate(np.array_split(stream, 5), 1):
         workers = np.empty(part.size, np.int32)
         for i, router in enumerate(routers):
             workers[i::s] = router.route(part[i::s])
         assert replicas(part, workers) == 1
         loads.append(np.bincount(workers, minlength=n).max() * n / part.size)
-        settle_together([router for router in routers if isinstance(router, OwnerRouter)])
+        coordinator.before(number * part.size)
     assert loads[-1] < 1.3 < loads[0]
 
 

@@ -39,7 +39,7 @@ def fish(workers: int, seed: int = 0, source: int = 0, sources: int = 1, **param
 def pairs(router: FishRouter) -> dict[int, tuple[int, int]]:
     """The first two candidates of every key that is counted now."""
     used = int(router.state.sketch.ends[ENTRIES])
-    two = router._homes.pairs[: 2 * used].reshape(-1, 2).tolist()
+    two = router._cache.pairs[: 2 * used].reshape(-1, 2).tolist()
     return {
         int(key): (first, second)
         for key, (first, second) in zip(router.state.sketch.keys[:used], two, strict=True)
@@ -359,16 +359,16 @@ def test_decides_like_the_reference_with_lists_of_hundreds(even: bool) -> None:
         reference.report(report)
     expected = [reference.route_one(int(k), float(t)) for k, t in zip(keys, times, strict=True)]
     assert router.route(keys, times).tolist() == expected
-    lengths = {int(length) for length in router._homes.length if length}  # type: ignore[attr-defined]
+    lengths = {int(length) for length in router._cache.length if length}  # type: ignore[attr-defined]
     assert {300, 600} <= lengths
 
 
 def test_the_cache_decides_nothing() -> None:
     keys = skewed(6, 20000, 300, 1.0)
     plain, crowded = fish(12, theta=0.01), fish(12, theta=0.01)
-    crowded._homes = crowded._homes._replace(cells=np.zeros(40, np.uint32), floors=np.zeros(1))
+    crowded._cache = crowded._cache._replace(cells=np.zeros(40, np.uint32), floors=np.zeros(1))
     assert crowded.route(keys).tolist() == plain.route(keys).tolist()
-    assert crowded._homes.ends[1] > 2 * plain._homes.ends[1]  # it was emptied again and again
+    assert crowded._cache.ends[1] > 2 * plain._cache.ends[1]  # it was emptied again and again
 
 
 # --- bad input ---------------------------------------------------------------------------------------------

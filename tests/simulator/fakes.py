@@ -10,7 +10,7 @@ import numpy as np
 
 import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
-from evenflow.schemes.base import RouterPlace
+from evenflow.schemes.base import BusySignals, RouterPlace
 from evenflow.streams.base import CHUNK, Chunk, Stream
 
 
@@ -74,6 +74,10 @@ class Listening(Modulo):
     name = "listening"
     needs_reports = True
 
+    @property
+    def report_interval(self) -> float:
+        return self.interval
+
 
 @dataclass(frozen=True)
 class Signalled(Modulo):
@@ -85,6 +89,10 @@ class Signalled(Modulo):
 
     name = "signalled"
     needs_reports = True
+
+    @property
+    def busy_signals(self) -> BusySignals:
+        return BusySignals(self.slot, self.idle, self.busy)
 
 
 class ModuloRouter(ef.Router):
@@ -105,5 +113,5 @@ class ModuloRouter(ef.Router):
     def _rescale(self, before: int) -> None:
         self.state = LoadState(np.zeros(self.workers, np.int64))
 
-    def lookup(self, keys: UInt64Array) -> Int32Array:
+    def lookup(self, keys: Any) -> Int32Array:
         return (keys % np.uint64(self.workers)).astype(np.int32)

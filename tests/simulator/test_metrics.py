@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.simulator.metrics import Owners, Pairs, Partials, keys_by_worker
+from evenflow.simulator.metrics import KeyOwners, Pairs, Partials, keys_by_worker
 
 MESSAGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 129)), max_size=200)
 
@@ -47,7 +47,7 @@ def test_partials_start_again_every_period(periods: list[list[tuple[int, int]]])
 
 @given(messages=MESSAGES)
 def test_owners_move_with_all_their_messages(messages: list[tuple[int, int]]) -> None:
-    owners = Owners()
+    owners = KeyOwners()
     owners.make_room(41)
     owners.follow(*arrays(messages))
     moves = state = 0

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import evenflow as ef
-from evenflow.sketches.epochs import HIGHEST, EpochCounting
+from evenflow.sketches.epochs import HIGHEST
 from reference.evolving import PlainEpochs
+from sketches.drivers import EpochCounting
 
 
 def random_stream(seed: int, messages: int, keys: int, skew: float) -> list[int]:
@@ -141,17 +140,3 @@ def test_top_is_a_share_of_the_decayed_total() -> None:
     assert sketch.total == pytest.approx(40)
     assert sketch.top(0.2)[0].tolist() == [3, 1]
     assert sketch.top(0.5)[0].tolist() == [3]
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: EpochCounting(capacity=0), "capacity is 0; a sketch needs at least 1 counter"),
-        (lambda: EpochCounting(epoch=0), "epoch is 0; an epoch has at least 1 message"),
-        (lambda: EpochCounting(decay=1.5), "decay is 1.5; counters are multiplied by 0"),
-        (lambda: EpochCounting(decay=float("nan")), "decay is nan"),
-    ],
-)
-def test_bad_input_gets_a_sentence(call: Any, sentence: str) -> None:
-    with pytest.raises(ef.EvenflowError, match=sentence):
-        call()

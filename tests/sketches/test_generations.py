@@ -6,13 +6,12 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import evenflow as ef
-from evenflow.sketches.generations import Generations, sizes_for
+from evenflow.sketches.generations import sizes_for
 from reference.dynamic import PlainSpaces
+from sketches.drivers import Generations
 
 
 def random_messages(seed: int, messages: int, keys: int, skew: float) -> tuple[list[int], list[float]]:
@@ -142,20 +141,3 @@ def test_memory_is_that_of_an_empty_space() -> None:
     space.update(np.arange(10**5, dtype=np.uint64), np.arange(10**5) / 1e4)
     assert [array.nbytes for array in space.key_space if isinstance(array, np.ndarray)] == before
     assert len(space.baby()[0]) <= 5000
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: Generations(expected_keys=9), "expected_keys is 9; the old space is a tenth of it"),
-        (lambda: Generations(teenage_cycle=0), "cycles are 0 and 60.0; pass seconds above 0"),
-        (lambda: Generations(old_cycle=-1), "cycles are 15.0 and -1"),
-        (
-            lambda: Generations().update(np.zeros(3, np.uint64), np.zeros(2)),
-            "times has 2 values for 3 keys",
-        ),
-    ],
-)
-def test_bad_input_gets_a_sentence(call: Any, sentence: str) -> None:
-    with pytest.raises(ef.EvenflowError, match=sentence):
-        call()

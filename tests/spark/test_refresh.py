@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import evenflow as ef
 from evenflow.plan import make_plan
-from evenflow.plan.from_scheme import Counted
+from evenflow.plan.counted import Counted
 from evenflow.spark import balance, loads
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import Observed, plain

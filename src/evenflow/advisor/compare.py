@@ -23,7 +23,6 @@ from evenflow.kernels import Int64Array
 from evenflow.schemes import Scheme, list_schemes, scheme
 from evenflow.schemes.spelling import spell
 from evenflow.simulator import Rescale, simulate
-from evenflow.simulator.migration import has_one_owner
 from evenflow.streams.sample import Sample
 
 Watch = Callable[[int, int, str], None]
@@ -73,19 +72,8 @@ class Outcome:
 
 
 def contenders(keys: int, messages: int) -> list[Scheme]:
-    """Return every scheme with its defaults, and fill without splitting.
-
-    ``explicit`` expects 10^6 keys unless told; it is told, and counts over a tenth of the messages.
-    """
-    found = []
-    for name in list_schemes():
-        if name == "explicit":
-            found.append(scheme(name, domain=keys, window=max(1000, messages // 10)))
-        else:
-            found.append(scheme(name))
-        if name == "fill":
-            found.append(scheme(name, split=False))
-    return found
+    """Return every known scheme with its defaults, in the variants that suit such a stream."""
+    return [found for name in list_schemes() for found in scheme(name).contenders(keys, messages)]
 
 
 def compare(
@@ -134,7 +122,7 @@ def _threads() -> Iterator[ThreadPoolExecutor]:
 def _outcome(one: Scheme, sample: Sample, workers: int, seed: int, base: int) -> Outcome:
     result = simulate(one, sample, workers, 1, seed)
     row = result.row()
-    owned = has_one_owner(one)
+    owned = one.one_owner
     moves, ideal = _joining(one, sample, workers, seed) if owned else (None, None)
     return Outcome(
         scheme=one,

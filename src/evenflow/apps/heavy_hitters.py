@@ -252,15 +252,12 @@ class HeavyHittersApp(App):
     def _homes(self, setting: Setting) -> Homes | None:
         """Return where keys were sent; of a stream only a plan that never changes tells it."""
         from evenflow.plan import Plan
-        from evenflow.plan.from_scheme import needs_counts, plan_for
 
         file, scheme = setting.folder / PLAN_FILE, setting.scheme
         if setting.at_once and file.exists():
             plan = Plan.from_json(file.read_text())
-        elif (
-            not setting.at_once and scheme.plannable and setting.mode != "online" and not needs_counts(scheme)
-        ):
-            plan = plan_for(scheme, setting.workers)
+        elif not setting.at_once and scheme.plannable and setting.mode != "online" and not scheme.counts_keys:
+            plan = scheme.plan(setting.workers)
         else:
             return None
         return lambda key: plan.homes_of(key % 2**64)

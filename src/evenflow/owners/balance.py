@@ -1,8 +1,8 @@
-"""How even a function is, and what moves from one to the next, for what was counted (`functions` 3).
+"""How even a plan is, and what moves from one to the next, for what was counted (`functions` 3).
 
 Loads are of the three resources of :mod:`evenflow.schemes.cost_model`, divided by the workers' capacities.
 Keys that were counted are taken one by one, the rest bucket by bucket. A worker without load would make Eq.
-2's max / min infinite and all functions equally bad; it is taken to have a hundredth of the mean.
+2's max / min infinite and all plans equally bad; it is taken to have a hundredth of the mean.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array
-from evenflow.owners.functions import owners
 from evenflow.plan import Plan, bucket_of
-from evenflow.plan.from_scheme import Counted
+from evenflow.plan.counted import Counted
+from evenflow.plan.one_owner import owners_of
 from evenflow.schemes.cost_model import Costs, Imbalance, resource
 
 _NOTHING = 0.01  # of the mean: the least load that a worker is taken to have
@@ -31,7 +31,7 @@ class Moved(NamedTuple):
 
 def imbalance(plan: Plan, counted: Counted, costs: Costs, shares: Float64Array) -> Imbalance:
     """Return how even the workers would be."""
-    homes = owners(plan, counted.keys)
+    homes = owners_of(plan, counted.keys)
     loads = []
     for function in costs.resources:
         named, rest = _costs(function, counted, costs, plan.buckets.size)
@@ -53,7 +53,7 @@ def moved(before: Plan, after: Plan, counted: Counted, costs: Costs) -> Moved:
     if whole <= 0:
         named, rest = np.zeros(counted.keys.size), np.full(size, 1 / size)
         whole = 1.0
-    keys = owners(before, counted.keys) != owners(after, counted.keys)
+    keys = owners_of(before, counted.keys) != owners_of(after, counted.keys)
     buckets = spread(before.buckets, size) != spread(after.buckets, size)
     weight = (math.fsum(named[keys]) + math.fsum(rest[buckets])) / whole
     most = max(before.workers, after.workers)

@@ -15,7 +15,7 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.owners.array_codec import numbers_of, text_of
-from evenflow.plan.from_scheme import Counted
+from evenflow.plan.counted import Counted
 
 MOST = 1024
 _SURE = 4.0  # rows that make a key known; fewer may be chance

@@ -7,12 +7,12 @@ After every batch:
 2. **Analyse.** Is state, computation (seconds) or communication (rows) out of the tolerance alpha, max / min
    after division by the workers' capacities, and by more than chance explains? Did the speeds change? With
    ``auto``, is the number of workers right (:mod:`~evenflow.owners.sizing`)?
-3. **Plan.** If so, make the next function from this one (:mod:`~evenflow.owners.functions`).
-4. **Adopt** it when b' (1 + m) < b (Eq. 13), that is b / b' - 1 > m; the left side is summed over the batches
-   since the last change, as imbalance is paid in every batch and migration once. Gains below 3 percent do
-   not count. Another number of workers is adopted at once.
+3. **Plan.** If so, let the scheme make the next plan from this one (:mod:`~evenflow.schemes.owner_plans`).
+4. **Adopt** it when that gains more than it moves (:func:`~evenflow.schemes.cost_model.weigh`), summed over
+   the batches since the last change. Gains below 3 percent do not count. Another number of workers is adopted
+   at once.
 
-``consistent`` has its own way: one virtual worker per busy signal and batch, no plan to weigh.
+A scheme that follows signals has its own way: one virtual worker per busy signal and batch, no plan to weigh.
 
 Left open by the paper: what a batch's numbers may be off by chance. Max / min of rows is allowed two standard
 deviations more, of a worker's mean row count over the batches that frequencies are about.
@@ -20,6 +20,7 @@ deviations more, of a worker's mean row count over the batches that frequencies 
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from dataclasses import asdict, replace
@@ -31,16 +32,13 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array
 from evenflow.owners.balance import Moved, balance, bucket_loads, imbalance, moved
 from evenflow.owners.frequencies import Frequencies
-from evenflow.owners.functions import Functions, functions_of
 from evenflow.owners.measured import Decision, Measured
 from evenflow.owners.sizing import AutoWorkers, Sizing
 from evenflow.owners.speeds import Speeds
-from evenflow.owners.virtual import VirtualFunctions
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme, check
-from evenflow.schemes.consistent import ConsistentGrouping
-from evenflow.schemes.cost_model import RESOURCES, Costs, Imbalance
-from evenflow.schemes.explicit import Explicit
+from evenflow.schemes.cost_model import RESOURCES, Costs, Imbalance, weigh
+from evenflow.schemes.owner_plans import OwnerPlans
 
 VERSION = 1
 MEASURED, SIGNALS, EQUAL = "measured", "signals", "equal"
@@ -61,8 +59,8 @@ class Ownership:
     (True, [0, 1])
     """
 
-    def __init__(self, functions: Functions, plan: Plan, costs: Costs, keep: float, speeds: str):
-        self.functions = functions
+    def __init__(self, plans: OwnerPlans, plan: Plan, costs: Costs, keep: float, speeds: str):
+        self.plans = plans
         self.plan = plan
         self.costs = costs
         self.kind = speeds
@@ -93,8 +91,8 @@ class Ownership:
         check("keep", keep, 0 <= keep < 1, "it is the part of a count that is left after a batch, below 1")
         if alpha is not None:
             check("alpha", alpha, alpha > 1, "the allowed max / min load is above 1")
-        functions = _functions(scheme, seed)
-        own = SIGNALS if isinstance(functions, VirtualFunctions) else MEASURED
+        plans = scheme.owner_plans(seed)
+        own = SIGNALS if plans.follows_signals else MEASURED
         if speeds not in (None, MEASURED, SIGNALS, EQUAL):
             raise EvenflowError(f"speeds is {speeds!r}; choose {MEASURED!r}, {SIGNALS!r} or {EQUAL!r}.")
         if speeds is not None and (speeds == SIGNALS) != (own == SIGNALS):
@@ -104,8 +102,8 @@ class Ownership:
             )
         if auto is not None:
             workers = auto.clamp(workers)
-        costs = _costs_of(scheme, alpha)
-        ownership = Ownership(functions, functions.first(workers), costs, keep, speeds or own)
+        costs = scheme.costs if alpha is None else replace(scheme.costs, alphas=(alpha, alpha, alpha))
+        ownership = Ownership(plans, plans.first(workers), costs, keep, speeds or own)
         ownership.sizing = None if auto is None else Sizing(auto)
         return ownership
 
@@ -129,7 +127,7 @@ class Ownership:
             return self._change_workers(wanted, measured.batch, "utilisation", numbers)
         if measured.total <= 0:
             return self._stay(measured.batch, "the batch had no rows", numbers)
-        if isinstance(self.functions, VirtualFunctions):
+        if self.plans.follows_signals:
             return self._follow_signals(measured, numbers)
         return self._follow_load(measured, numbers)
 
@@ -183,16 +181,15 @@ class Ownership:
             self.missed = 0.0
             return self._stay(measured.batch, "every resource is within its tolerance", numbers)
         counted = self.frequencies.counted()
-        plan = self.functions.following(self.plan, self.workers, counted, shares)
+        plan = self.plans.following(self.plan, self.workers, counted, shares)
         moves = moved(self.plan, plan, counted, self.costs)
         if moves.weight == 0:
-            return self._stay(measured.batch, f"{why}; {self.functions.scheme.name} moves nothing", numbers)
+            return self._stay(measured.batch, f"{why}; {self.plans.scheme.name} moves nothing", numbers)
         before = imbalance(self.plan, counted, self.costs, shares)
         after = imbalance(plan, counted, self.costs, shares)
-        gain = before.overall / after.overall - 1
-        self.missed += gain if gain > _LEAST_GAIN else 0.0
+        self.missed, adopt = weigh(self.missed, before, after, moves.relative, _LEAST_GAIN)
         numbers |= _plan_numbers(before, after) | _move_numbers(moves) | {"missed": round(self.missed, 6)}
-        if gain <= _LEAST_GAIN or self.missed <= moves.relative:
+        if not adopt:
             return self._stay(measured.batch, f"{why}; moving would cost more than it gains so far", numbers)
         self._adopt(plan, shares)
         return Decision(measured.batch, True, f"{why}; the plan gains", self.workers, self.workers, numbers)
@@ -204,19 +201,18 @@ class Ownership:
         chance = 1 + 2 * 2 / math.sqrt(
             rows_per_worker
         )  # two deviations up at one worker, two down at another
-        if self.functions.follows_load or self.functions.follows_speed:
+        if self.plans.follows_load or self.plans.follows_speed:
             over = [name for name, value in numbers["relative"].items() if value > chance]
             if over:
                 causes.append(f"{', '.join(over)} out of tolerance")
-        if self.functions.follows_speed and (np.abs(shares / self.shares - 1) > _CHANGED).any():
+        if self.plans.follows_speed and (np.abs(shares / self.shares - 1) > _CHANGED).any():
             causes.append("speeds changed")
         return ", ".join(causes)
 
     def _follow_signals(self, measured: Measured, numbers: dict[str, Any]) -> Decision:
-        assert isinstance(self.functions, VirtualFunctions)
         counted = self.frequencies.counted()
-        self.functions.hear(measured.seconds, bucket_loads(self.plan.buckets.size, counted))
-        plan = self.functions.following(self.plan, self.workers, counted, self.shares)
+        self.plans.hear(measured.seconds, bucket_loads(self.plan.buckets.size, counted))
+        plan = self.plans.following(self.plan, self.workers, counted, self.shares)
         moves = moved(self.plan, plan, counted, self.costs)
         if moves.weight == 0:
             return self._stay(
@@ -234,7 +230,7 @@ class Ownership:
         self.speeds.rescale(workers)
         shares = self.speeds.shares() if self.kind == MEASURED else np.ones(workers)
         counted = self.frequencies.counted()
-        plan = self.functions.following(old, workers, counted, shares)
+        plan = self.plans.following(old, workers, counted, shares)
         now = imbalance(plan, counted, self.costs, shares)
         numbers |= {"b_after": round(now.overall, 6)}
         numbers |= _move_numbers(moved(old, plan, counted, self.costs))
@@ -250,12 +246,12 @@ class Ownership:
 
     def to_json(self) -> str:
         """Return everything as JSON; ``from_json`` goes on as if nothing had happened."""
-        virtual = self.functions.to_text() if isinstance(self.functions, VirtualFunctions) else None
+        saved = self.plans.to_bytes()
         return json.dumps(
             {
                 "version": VERSION,
-                "scheme": str(self.functions.scheme),
-                "seed": self.functions.seed,
+                "scheme": str(self.plans.scheme),
+                "seed": self.plans.seed,
                 "speeds": self.kind,
                 "alphas": list(self.costs.alphas),
                 "batch": self.batch,
@@ -265,7 +261,7 @@ class Ownership:
                 "auto": None if self.sizing is None else asdict(self.sizing.rule),
                 "sizing": None if self.sizing is None else self.sizing.to_dict(),
                 "frequencies": self.frequencies.to_dict(),
-                "virtual": virtual,
+                "virtual": None if saved is None else base64.b64encode(saved).decode(),
                 "plan": json.loads(self.plan.to_json()),
             }
         )
@@ -284,12 +280,12 @@ class Ownership:
                 raise EvenflowError(
                     f"the scheme is {scheme}, but keys are owned by {saved['scheme']}; go on with that one."
                 )
-            functions = _functions(scheme, int(saved["seed"]))
-            if isinstance(functions, VirtualFunctions):
-                functions.take(saved["virtual"])
-            costs = replace(_costs_of(scheme, None), alphas=tuple(saved["alphas"]))
+            plans = scheme.owner_plans(int(saved["seed"]))
+            if saved["virtual"] is not None:
+                plans.resume(base64.b64decode(saved["virtual"]))
+            costs = replace(scheme.costs, alphas=tuple(saved["alphas"]))
             plan = Plan.from_json(json.dumps(saved["plan"]))
-            own = Ownership(functions, plan, costs, 0.0, saved["speeds"])
+            own = Ownership(plans, plan, costs, 0.0, saved["speeds"])
             own.frequencies = Frequencies.from_dict(saved["frequencies"])
             own.speeds.history = [list(known) for known in saved["history"]]
             own.shares = np.array(saved["shares"], np.float64)
@@ -303,18 +299,6 @@ class Ownership:
                 f"this is not an ownership of evenflow ({error}); pass what to_json() returned."
             ) from error
         return own
-
-
-def _functions(scheme: Scheme, seed: int) -> Functions:
-    if isinstance(scheme, ConsistentGrouping) and scheme.allocation == "key":
-        return VirtualFunctions(scheme, seed)
-    return functions_of(scheme, seed)
-
-
-def _costs_of(scheme: Scheme, alpha: float | None) -> Costs:
-    """Return the scheme's own costs, else rows for all three: what fill and the rings spread."""
-    costs = scheme.costs if isinstance(scheme, Explicit) else Costs("LLL")
-    return costs if alpha is None else replace(costs, alphas=(alpha, alpha, alpha))
 
 
 def _plan_numbers(before: Imbalance, after: Imbalance) -> dict[str, float]:

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.kernels import Float64Array
+from evenflow.schemes.owner_plans import JITTER
 
 BATCHES = 3
 DEAD_BAND = 0.2
-JITTER = 0.05
 _PER_KEY = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # rows that a touched key costs, at most a hundred
 _SHORT = 0.01  # seconds; less is too short to tell a speed
 _FEW = 0.01  # of the mean worker's rows; fewer are too few

@@ -12,15 +12,20 @@ scheme:
 
 A router's whole memory is ``state``, a NamedTuple of numpy arrays (NamedTuples may nest), so that kernels
 take it as it is and saving it needs no code of the scheme's own.
+
+Schemes speak for themselves: whoever uses one asks its methods and declared properties, never what class it
+is. The defaults here are enough for a scheme that declares what it has; a scheme overrides what it does
+better.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -28,6 +33,12 @@ from evenflow.blob import Array, read_blob, write_blob
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 from evenflow.keys import salt_of
+from evenflow.plan import Plan
+from evenflow.plan.counted import NOTHING, Counted
+from evenflow.plan.one_owner import one_owner_plan, stable_buckets
+from evenflow.schemes.coordination import Coordinator
+from evenflow.schemes.cost_model import Costs
+from evenflow.schemes.owner_plans import OwnerPlans
 
 AnyScheme = TypeVar("AnyScheme", bound="Scheme")
 
@@ -53,6 +64,14 @@ class WorkerReport:
     capacity: Float64Array | None = None
 
 
+class BusySignals(NamedTuple):
+    """When workers say that they are busy or idle: at the end of every slot, by their utilisation."""
+
+    slot: int  # messages per worker
+    idle: float  # a worker is idle below this utilisation
+    busy: float  # and busy above this one
+
+
 @dataclass(frozen=True)
 class Scheme(ABC):
     """A grouping scheme: its parameters are fields, its properties are class attributes."""
@@ -66,8 +85,10 @@ class Scheme(ABC):
     needs_time: ClassVar[bool] = False  # does it read the clock of its messages?
     needs_reports: ClassVar[bool] = False  # does it want feedback from the workers?
     plannable: ClassVar[bool] = False  # can its decisions be a table, made before the rows are seen?
+    counts_keys: ClassVar[bool] = False  # does that table depend on how often keys come?
     rescales: ClassVar[bool] = False  # can its routers change their number of workers?
     learns: ClassVar[bool] = False  # do its routers know more than loads, worth passing on?
+    one_owner_with: ClassVar[str] = ""  # the parameter that gives every key one owner, where there is one
 
     def router(self, workers: int, seed: int = 0, *, source: int = 0, sources: int = 1) -> Router:
         """Start this scheme at one of ``sources`` sources that share ``seed``."""
@@ -83,6 +104,113 @@ class Scheme(ABC):
     @abstractmethod
     def new_router(self, place: RouterPlace) -> Router:
         """Build the router; ``place`` has been checked."""
+
+    @property
+    def one_owner(self) -> bool:
+        """Whether a key is on one worker at a time."""
+        return not self.splits_keys
+
+    @property
+    def clock_rate(self) -> float:
+        """Messages per second of the logical clock, where messages have no times."""
+        return 1e4
+
+    @property
+    def report_interval(self) -> float:
+        """Seconds between two reports of the workers, for a scheme that needs them."""
+        return 10.0
+
+    @property
+    def busy_signals(self) -> BusySignals | None:
+        """When workers signal busy and idle, if that is what the scheme wants instead of reports."""
+        return None
+
+    @property
+    def costs(self) -> Costs:
+        """What a key costs its owner; rows for state, computation and communication alike."""
+        return Costs("LLL")
+
+    def plan(
+        self,
+        workers: int,
+        counted: Counted = NOTHING,
+        *,
+        split: bool = True,
+        seed: int = 0,
+        previous: Plan | None = None,
+        move_buckets: bool = True,
+    ) -> Plan:
+        """Return this scheme's decisions as a table, for what was counted.
+
+        ``split=False`` keeps every key on one worker. ``previous``: homes to keep where they still fit.
+        ``move_buckets=False``: buckets stay where they were.
+
+        >>> counted = Counted(np.array([7, 8], np.uint64), np.array([60.0, 10.0]), 100.0)
+        >>> scheme("fill").plan(2, counted).max_over_mean
+        1.0
+        >>> scheme("key").plan(2, counted).homes_of(7)
+        [0]
+        """
+        self.check_plannable()
+        workers = _whole_number("workers", workers, 1, "a plan needs at least one worker")
+        return self.new_plan(
+            workers, counted, split=split, seed=seed, previous=previous, move_buckets=move_buckets
+        )
+
+    def new_plan(
+        self,
+        workers: int,
+        counted: Counted,
+        *,
+        split: bool,
+        seed: int,
+        previous: Plan | None,
+        move_buckets: bool,
+    ) -> Plan:
+        """Make the plan; only called if ``plannable``. By default a router is asked for each bucket.
+
+        Buckets are routed as if their numbers were key hashes, by a router that has seen nothing.
+        """
+        buckets = np.arange(self.plan_buckets(workers), dtype=np.uint64)
+        return one_owner_plan(workers, self.router(workers, seed).route(buckets), counted)
+
+    def plan_buckets(self, workers: int) -> int:
+        """Return the number of buckets of a plan."""
+        return stable_buckets(workers)
+
+    def check_plannable(self) -> None:
+        """Refuse to plan, with a sentence, unless ``plannable``."""
+        if not self.plannable:
+            able = ", ".join(name for name, kind in list_schemes().items() if kind.plannable)
+            raise EvenflowError(
+                f"{self.name} decides row by row and cannot be planned; choose mode='online', or one of the "
+                f"schemes that can: {able}."
+            )
+
+    def owner_plans(self, seed: int) -> OwnerPlans:
+        """Return what plans for keyed state; a scheme whose keys have several owners refuses."""
+        if not self.one_owner and self.one_owner_with:
+            raise EvenflowError(
+                f"{self} gives a key several workers; state has one owner, so add {self.one_owner_with}."
+            )
+        if not (self.one_owner and self.plannable):
+            kinds = list_schemes().items()
+            able = [name for name, kind in kinds if kind.plannable and not kind.splits_keys]
+            able += [f"{name} with {kind.one_owner_with}" for name, kind in kinds if kind.one_owner_with]
+            why = "decides row by row" if self.one_owner else "gives a key several workers"
+            raise EvenflowError(
+                f"{self.name} {why}; state has one owner that is known before the rows are: choose one of "
+                f"{', '.join(able)}."
+            )
+        return OwnerPlans(self, seed)
+
+    def coordinator(self, routers: Sequence[Router]) -> Coordinator:
+        """Return what lets the sources of one run agree, as far as the scheme needs that."""
+        return Coordinator(routers)
+
+    def contenders(self, keys: int, messages: int) -> list[Scheme]:
+        """Return the variants to compare on a stream of so many keys and messages."""
+        return [self]
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters by name."""
@@ -136,7 +264,7 @@ class Router(ABC):
         """Return a worker for every key hash (uint64; anything else is hashed first), and remember it.
 
         ``times`` are seconds, one per message, not decreasing; schemes with a clock read them. Without them
-        the source's own logical clock runs at the scheme's ``rate``.
+        the source's own logical clock runs at the scheme's ``clock_rate``.
         """
         hashed = as_hashes(keys)
         out = np.empty(hashed.size, np.int32)
@@ -153,6 +281,10 @@ class Router(ABC):
     @abstractmethod
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         """Decide for every key and write to ``out``; ``times`` is empty unless the scheme ``needs_time``."""
+
+    def lookup(self, keys: Any) -> Int32Array:
+        """Return the worker that every key would get now, and remember nothing."""
+        return copy.deepcopy(self).route(keys)
 
     def report(self, report: WorkerReport) -> None:  # noqa: B027 - ignoring feedback is the default
         """Take feedback from the workers; schemes that use none ignore it."""
@@ -189,6 +321,16 @@ class Router(ABC):
         """Take over from at least one router of the same scheme."""
 
     @property
+    def choices(self) -> float | None:
+        """The number of candidates that hot keys have now, if the router decides it."""
+        return None
+
+    @property
+    def head(self) -> tuple[UInt64Array, Int64Array] | None:
+        """The hot keys and their counts, most frequent first, if the router has a list of them."""
+        return None
+
+    @property
     def loads(self) -> Int64Array:
         """Messages this source has sent to each worker."""
         loads: Int64Array = self.state.loads
@@ -210,7 +352,7 @@ class Router(ABC):
         return write_blob("router", header, dict(flatten(self.state)))
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Router:
+    def from_bytes(cls, blob: bytes) -> Self:
         """Resume a saved router; called on a scheme's own router class, only that scheme's blob is taken."""
         header, arrays = read_blob("router", blob)
         router = scheme(header["scheme"], **header["parameters"]).new_router(RouterPlace(**header["place"]))
@@ -228,7 +370,7 @@ class Router(ABC):
             return np.empty(0)
         if times is None:
             ticks = np.arange(self.routed, self.routed + count, dtype=np.float64)
-            ticks *= self.place.sources / getattr(self.scheme, "rate", 1e4)
+            ticks *= self.place.sources / self.scheme.clock_rate
             return ticks
         clock = np.ascontiguousarray(times, np.float64)
         if clock.shape != (count,):

@@ -27,14 +27,14 @@ from evenflow.ring import Ring, ring_lookup
 SHORT = 16  # lists this long or shorter are looked through at once
 LONG = 256  # longer lists are looked through by blocks
 BLOCK = 64
-USED, BUILT, WAVE = 0, 1, 2  # in Homes.ends
+USED, BUILT, WAVE = 0, 1, 2  # in CandidateCache.ends
 
 # Unsigned numbers spare numba's handling of negative indices, which took a third of a scan's time.
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 _5, _6, _7, _8 = np.uint64(5), np.uint64(6), np.uint64(7), np.uint64(8)
 
 
-class Homes(NamedTuple):
+class CandidateCache(NamedTuple):
     """The arrays of the cache; one entry more than the sketch has is for the list of all workers."""
 
     pairs: UInt32Array  # the first two candidates of every entry's key
@@ -50,10 +50,10 @@ class Homes(NamedTuple):
     ends: Int64Array  # [cells in use, lists built, wave]
 
 
-def new_homes(entries: int, workers: int) -> Homes:
+def new_candidate_cache(entries: int, workers: int) -> CandidateCache:
     """Return an empty cache for a sketch of ``entries`` entries."""
     cells = 64 * (workers + BLOCK)
-    return Homes(
+    return CandidateCache(
         pairs=np.zeros(2 * entries + 2, np.uint32),
         reach=np.zeros(entries + 1),
         start=np.zeros(entries + 1, np.uint32),
@@ -77,32 +77,32 @@ def _worker_at(key: np.uint64, index: int, salt: np.uint64, n: int, ring: Ring, 
 
 @inlined
 def find_pair(
-    homes: Homes, entry: np.uint64, key: np.uint64, salt: np.uint64, ring: Ring, ringed: bool
+    cache: CandidateCache, entry: np.uint64, key: np.uint64, salt: np.uint64, ring: Ring, ringed: bool
 ) -> None:
     """Give ``entry`` to ``key``: its first two candidates, the same twice if there is one worker."""
-    n = homes.seen.size
+    n = cache.seen.size
     first = _worker_at(key, 0, salt, n, ring, ringed)
     second = first
     index = 1
     while second == first and n > 1:
         second = _worker_at(key, index, salt, n, ring, ringed)
         index += 1
-    homes.pairs[_2 * entry] = first
-    homes.pairs[_2 * entry + _1] = second
-    homes.length[entry] = 0
-    homes.reach[entry] = np.inf
+    cache.pairs[_2 * entry] = first
+    cache.pairs[_2 * entry + _1] = second
+    cache.length[entry] = 0
+    cache.reach[entry] = np.inf
 
 
 @inlined
-def less_waiting_of_pair(homes: Homes, entry: np.uint64, waits: Float64Array) -> np.uint32:
+def less_waiting_of_pair(cache: CandidateCache, entry: np.uint64, waits: Float64Array) -> np.uint32:
     """Return the less waiting of the first two candidates."""
-    first, second = homes.pairs[_2 * entry], homes.pairs[_2 * entry + _1]
+    first, second = cache.pairs[_2 * entry], cache.pairs[_2 * entry + _1]
     return second if waits[second] < waits[first] else first
 
 
 @inlined
 def find_list(
-    homes: Homes,
+    cache: CandidateCache,
     entry: np.uint64,
     key: np.uint64,
     d: int,
@@ -112,91 +112,91 @@ def find_list(
     ringed: bool,
 ) -> np.uint64:
     """Make sure that the first d > 2 candidates of ``key`` stand in a list; return the entry that has it."""
-    n = homes.seen.size
+    n = cache.seen.size
     if d >= n:
-        entry = np.uint64(homes.length.size - 1)
-    if homes.length[entry] == d:
+        entry = np.uint64(cache.length.size - 1)
+    if cache.length[entry] == d:
         return entry
-    start = homes.ends[USED]
+    start = cache.ends[USED]
     size = (d + 7) // 8 * 8
     if d > LONG:
         start = (start + BLOCK - 1) // BLOCK * BLOCK
-    if start + size > homes.cells.size:
-        for other in range(homes.length.size):
-            homes.length[other] = 0
+    if start + size > cache.cells.size:
+        for other in range(cache.length.size):
+            cache.length[other] = 0
         start = 0
-    homes.ends[USED] = start + size
-    homes.start[entry] = start
-    homes.length[entry] = d
-    homes.wave[entry] = -1
+    cache.ends[USED] = start + size
+    cache.start[entry] = start
+    cache.length[entry] = d
+    cache.wave[entry] = -1
     if d >= n:
         for place in range(n):
-            homes.cells[start + place] = place + offset if place + offset < n else place + offset - n
+            cache.cells[start + place] = place + offset if place + offset < n else place + offset - n
     else:
-        homes.ends[BUILT] += 1
+        cache.ends[BUILT] += 1
         found = 0
         index = 0
         while found < d:
             worker = _worker_at(key, index, salt, n, ring, ringed)
             index += 1
-            if homes.seen[worker] != homes.ends[BUILT]:
-                homes.seen[worker] = homes.ends[BUILT]
-                homes.cells[start + found] = worker
+            if cache.seen[worker] != cache.ends[BUILT]:
+                cache.seen[worker] = cache.ends[BUILT]
+                cache.cells[start + found] = worker
                 found += 1
     for place in range(d, size):
-        homes.cells[start + place] = homes.cells[start]
+        cache.cells[start + place] = cache.cells[start]
     return entry
 
 
 @inlined
-def least_waiting(homes: Homes, entry: np.uint64, waits: Float64Array) -> np.uint32:
+def least_waiting(cache: CandidateCache, entry: np.uint64, waits: Float64Array) -> np.uint32:
     """Return the first candidate with the least wait in the list of ``entry``."""
-    cells = homes.cells
-    start = np.uint64(homes.start[entry])
-    length = np.uint64(homes.length[entry])
+    cells = cache.cells
+    start = np.uint64(cache.start[entry])
+    length = np.uint64(cache.length[entry])
     if length <= np.uint64(SHORT):
         best, _ = _least_between(cells, start, start + length, waits)
         return cells[best]
-    known = homes.wave[entry] == homes.ends[WAVE]
+    known = cache.wave[entry] == cache.ends[WAVE]
     if known:
-        bound = homes.bound[entry]
-        place = start + np.uint64(homes.place[entry])
+        bound = cache.bound[entry]
+        place = start + np.uint64(cache.place[entry])
         stop = min(place + _8, start + length)
         while place < stop:
             if waits[cells[place]] == bound:
-                homes.place[entry] = place + _1 - start
+                cache.place[entry] = place + _1 - start
                 return cells[place]
             place += _1
     if length <= np.uint64(LONG):
         best, bound = _least_between(cells, start, start + length, waits)
     else:
-        best, bound = _least_by_blocks(homes, start, start + length, waits, known)
-    homes.wave[entry] = homes.ends[WAVE]
-    homes.place[entry] = best + _1 - start
-    homes.bound[entry] = bound
+        best, bound = _least_by_blocks(cache, start, start + length, waits, known)
+    cache.wave[entry] = cache.ends[WAVE]
+    cache.place[entry] = best + _1 - start
+    cache.bound[entry] = bound
     return cells[best]
 
 
 @inlined
 def _least_by_blocks(
-    homes: Homes, start: np.uint64, end: np.uint64, waits: Float64Array, known: bool
+    cache: CandidateCache, start: np.uint64, end: np.uint64, waits: Float64Array, known: bool
 ) -> tuple[np.uint64, float]:
     """Return place and wait of the least waiting candidate of a long list."""
     block = np.uint64(BLOCK)
     low, high = start // block, (end + block - _1) // block
     if not known:
         for index in range(low, high):
-            homes.floors[index] = -1.0  # below every wait, so never true
+            cache.floors[index] = -1.0  # below every wait, so never true
     while True:
         lowest = low
         each = low + _1
         while each < high:
-            lowest = each if homes.floors[each] < homes.floors[lowest] else lowest
+            lowest = each if cache.floors[each] < cache.floors[lowest] else lowest
             each += _1
-        best, wait = _least_between(homes.cells, lowest * block, min(lowest * block + block, end), waits)
-        if wait == homes.floors[lowest]:
+        best, wait = _least_between(cache.cells, lowest * block, min(lowest * block + block, end), waits)
+        if wait == cache.floors[lowest]:
             return best, wait
-        homes.floors[lowest] = wait
+        cache.floors[lowest] = wait
 
 
 @inlined

@@ -33,9 +33,19 @@ import numpy as np
 
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
-from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, register, scheme
+from evenflow.schemes.base import (
+    BusySignals,
+    Router,
+    RouterPlace,
+    Scheme,
+    WorkerReport,
+    check,
+    register,
+    scheme,
+)
 from evenflow.schemes.consistent_hash import resized
 from evenflow.schemes.load_cap import check_epsilon, is_number
+from evenflow.schemes.owner_plans import OwnerPlans
 
 ALLOCATIONS = ("bounded-load", "key", "partial-key", "random-choices", "shuffle", "two-choices")
 BUSY = 1
@@ -67,6 +77,7 @@ class ConsistentGrouping(Scheme):
     needs_load = True
     needs_reports = True
     rescales = True
+    one_owner_with = 'allocation="key"'
 
     def __post_init__(self) -> None:
         if self.allocation not in ALLOCATIONS:
@@ -90,6 +101,19 @@ class ConsistentGrouping(Scheme):
     def new_router(self, place: RouterPlace) -> ConsistentGroupingRouter:
         """Start Consistent Grouping at one source."""
         return ConsistentGroupingRouter(self, place)
+
+    @property
+    def busy_signals(self) -> BusySignals:
+        """When workers signal busy and idle."""
+        return BusySignals(self.slot, self.idle, self.busy)
+
+    def owner_plans(self, seed: int) -> OwnerPlans:
+        """Return what plans for keyed state, if a key's virtual worker never changes."""
+        if self.allocation != "key":
+            return super().owner_plans(seed)  # refuses
+        from evenflow.schemes.virtual_worker_plans import VirtualWorkerPlans
+
+        return VirtualWorkerPlans(self, seed)
 
 
 def busy_threshold(epsilon: float, workers: int, virtual_workers: float) -> float:

@@ -18,8 +18,12 @@ import numpy as np
 from evenflow.blob import Array
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import mix
+from evenflow.plan import Plan
+from evenflow.plan.counted import Counted
+from evenflow.plan.one_owner import enough_buckets, one_owner_plan
 from evenflow.ring import Ring, build_ring, ring_lookup
 from evenflow.schemes.base import Router, RouterPlace, Scheme, check, register
+from evenflow.schemes.owner_plans import OwnerPlans
 
 
 @register
@@ -53,6 +57,10 @@ class ConsistentHash(Scheme):
         """Start consistent hashing at one source."""
         return ConsistentHashRouter(self, place)
 
+    def owner_plans(self, seed: int) -> OwnerPlans:
+        """Return what plans for keyed state: the ring, with points by capacity."""
+        return RingPlans(self, seed)
+
 
 def check_replicas(replicas: int) -> None:
     """Refuse a number of points per worker that is not one."""
@@ -82,6 +90,23 @@ class ConsistentHashRouter(Router):
     def _rescale(self, before: int) -> None:
         self.state = ConsistentHashState(resized(self.state.loads, self.workers))
         self.ring = build_ring(self.workers, self.place.salt, self.scheme.replicas)
+
+
+class RingPlans(OwnerPlans):
+    """Buckets are keys of a ring on which a worker has points by its capacity; no key is named."""
+
+    follows_speed = True
+    scheme: ConsistentHash
+
+    def following(self, plan: Plan, workers: int, counted: Counted, shares: Float64Array) -> Plan:
+        """Return the owners of the buckets on the ring."""
+        router = ConsistentHashRouter(self.scheme, RouterPlace(workers, self.seed, source=0, sources=1))
+        if (shares != shares[0]).any():
+            # the fastest has all its points and the others fewer: a worker that slows down only gives
+            weights = shares / shares.max()
+            router.ring = build_ring(workers, router.place.salt, self.scheme.replicas, weights)
+        buckets = np.arange(enough_buckets(plan.buckets, workers).size, dtype=np.uint64)
+        return one_owner_plan(workers, router.route(buckets), counted)
 
 
 def resized(loads: Array, workers: int) -> Array:

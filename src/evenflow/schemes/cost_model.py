@@ -98,6 +98,26 @@ def objective(balance: Imbalance, moved: Migration) -> float:
     return balance.overall * (1 + moved.relative)
 
 
+def weigh(
+    missed: float, before: Imbalance, after: Imbalance, moved: float, least_gain: float = 0.0
+) -> tuple[float, bool]:
+    """Say whether to adopt a new function, which moves ``moved`` (m), instead of the one before.
+
+    Eq. 13 gains when b' (1 + m) < b, that is b / b' - 1 > m. The left side is summed over all looks since the
+    last change, since imbalance is paid at every look and migration once: ``missed`` is the sum so far, and
+    is returned with this look's gain added. A gain of ``least_gain`` or less does not count.
+
+    >>> tilted, even = (Imbalance((), (), overall) for overall in (1.2, 1.0))
+    >>> missed, adopt = weigh(0.0, tilted, even, moved=0.3)
+    >>> round(missed, 9), adopt, weigh(missed, tilted, even, moved=0.3)[1]
+    (0.2, False, True)
+    """
+    gain = before.overall / after.overall - 1
+    if not gain > least_gain:  # inf / inf is not a gain
+        return missed, False
+    return missed + gain, moved < missed + gain
+
+
 @dataclass(frozen=True)
 class Costs:
     """Resource functions, tolerances, and how many keys there are.

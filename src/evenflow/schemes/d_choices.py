@@ -43,7 +43,8 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array, inlined, kernel
 from evenflow.keys import candidate
 from evenflow.schemes.base import RouterPlace, check, flatten, register
-from evenflow.schemes.head import HeadRouter, HeadScheme, is_head, least_of_all, tail_worker
+from evenflow.schemes.choices_solver import solve_choices
+from evenflow.schemes.head import HeadRouter, HeadScheme, counters_for, is_head, least_of_all, tail_worker
 from evenflow.sketches.space_saving import Counters, count_key, new_counters
 
 MATERIAL = 0.01  # the relative change of the head from which d is solved for again
@@ -115,7 +116,7 @@ class DChoicesRouter(HeadRouter):
     def __init__(self, scheme: DChoices, place: RouterPlace):
         super().__init__(scheme, place)
         n = place.workers
-        capacity = scheme.capacity_for(n)
+        capacity = counters_for(n, scheme.capacity, scheme.theta)
         choices = np.array([min(scheme.choices or 2, n), 0, 0], np.int64)
         if scheme.choices is not None:
             choices[1] = np.iinfo(np.int64).max  # never look
@@ -163,7 +164,7 @@ def choices_needed(head: npt.ArrayLike, workers: int, epsilon: float = 1e-4, dis
     good = isinstance(workers, int | np.integer) and workers >= 1
     check("workers", workers, good, "a key has at least one worker to go to")
     _check_epsilon(epsilon)
-    return int(_solve(np.cumsum(shares), shares.size, int(workers), float(epsilon), bool(distinct)))
+    return int(solve_choices(np.cumsum(shares), shares.size, int(workers), float(epsilon), bool(distinct)))
 
 
 def _check_epsilon(epsilon: float) -> None:
@@ -287,7 +288,7 @@ def _look(state: DChoicesState, shares: Float64Array, theta: float, epsilon: flo
     """Measure the head, solve for d if it has changed materially, and say when to look again."""
     size = _measure(state.sketch, theta, shares)
     if _has_changed(state.solved, state.choices[2], shares, size):
-        state.choices[0] = _solve(shares, size, state.loads.size, epsilon, distinct)
+        state.choices[0] = solve_choices(shares, size, state.loads.size, epsilon, distinct)
         state.choices[2] = size
         for h in range(size):
             state.solved[h] = shares[h]
@@ -327,31 +328,3 @@ def _has_changed(solved: Float64Array, solved_size: int, shares: Float64Array, s
         if abs(shares[h] - solved[h]) > MATERIAL * min(solved[h], 1 - solved[h]):
             return True
     return False
-
-
-@kernel
-def _solve(shares: Float64Array, size: int, n: int, epsilon: float, distinct: bool) -> int:
-    """Return the smallest d that satisfies Prop. 4.1 for the shares P_1 .. P_size, or n if no less does."""
-    if size == 0 or n <= 2:
-        return min(n, 2)
-    d = max(2, math.ceil(shares[0] * n))
-    failed = 1  # the prefix that failed last is tried first: it nearly always fails again
-    while d < n:
-        if _holds(shares, size, failed, d, n, epsilon, distinct):
-            h = 1
-            while h <= size and _holds(shares, size, h, d, n, epsilon, distinct):
-                h += 1
-            if h > size:
-                return d
-            failed = h
-        d += 1
-    return n
-
-
-@inlined
-def _holds(shares: Float64Array, size: int, h: int, d: int, n: int, epsilon: float, distinct: bool) -> bool:
-    """Say whether d choices satisfy Prop. 4.1 for the prefix of h keys."""
-    met = 1 - (1 - d / n) ** float(h) if distinct else 1 - (1 - 1 / n) ** float(h * d)
-    whole = shares[size - 1]
-    load = shares[h - 1] + met ** float(d) * (whole - shares[h - 1]) + met * met * (1 - whole)
-    return load <= met * (1 + n * epsilon)

@@ -75,6 +75,11 @@ class DynamicKey(Scheme):
         check("check_every", self.check_every, self.check_every >= 0, "a width is kept for so many seconds")
         check("rate", self.rate, self.rate > 0, "the logical clock needs messages per second above 0")
 
+    @property
+    def clock_rate(self) -> float:
+        """Messages per second of the logical clock, where messages have no times."""
+        return self.rate
+
     def new_router(self, place: RouterPlace) -> DynamicKeyRouter:
         """Start Dynamic Key Grouping at one source."""
         return DynamicKeyRouter(self, place)

@@ -18,9 +18,10 @@ percent and moved 0.3 to 0.5 of a worker's state, one of readj lowered it by 12 
 2.1.)
 
 Every message is counted while it is routed; ``counting=False`` only looks up. With several sources each would
-make its own map and a key would have several owners: there routers do not rebuild by themselves, call
-``rebuild_together``. The ring has more buckets than the paper's 100, which changes its speed alone, and
-follows from the seed and the number of workers, so it is not part of the saved state.
+make its own map and a key would have several owners: there routers do not rebuild by themselves, their
+coordinator does (:mod:`evenflow.schemes.one_map`). The ring has more buckets than the paper's 100, which
+changes its speed alone, and follows from the seed and the number of workers, so it is not part of the saved
+state.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +37,17 @@ import numpy as np
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import GOLDEN, mix
+from evenflow.plan import Plan
+from evenflow.plan.counted import Counted
+from evenflow.plan.one_owner import one_owner_plan
 from evenflow.ring import Ring, build_ring, ring_lookup
 from evenflow.schemes.base import Router, RouterPlace, Scheme, as_hashes, check, register
 from evenflow.schemes.consistent_hash import check_replicas
-from evenflow.schemes.cost_model import Costs, Imbalance, Migration, resource
+from evenflow.schemes.coordination import Coordinator
+from evenflow.schemes.cost_model import Costs, Imbalance, Migration, resource, weigh
+from evenflow.schemes.explicit_plans import ExplicitPlans
 from evenflow.schemes.key_placement import ALGORITHMS, UTILITIES, place
+from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.sketches.lossy_counting import (
     LossyCounters,
     add_up,
@@ -96,6 +103,7 @@ class Explicit(Scheme):
     summary = "hot keys on chosen workers, the rest on a ring: one worker per key, rebuilt as loads change"
     splits_keys = False
     plannable = True
+    counts_keys = True
     rescales = True
     learns = True
 
@@ -137,6 +145,11 @@ class Explicit(Scheme):
         """Over how many messages frequencies are counted."""
         return self.domain if self.window is None else self.window
 
+    @property
+    def look_every(self) -> int:
+        """After how many messages of a source to look at the balance; 0: never."""
+        return max(1, self.counted_window // 10) if self.every is None else self.every
+
     def epsilon(self, workers: int) -> float:
         """Return the error of the counted frequencies."""
         return _SLACK * self.costs.delta(workers)
@@ -144,6 +157,35 @@ class Explicit(Scheme):
     def new_router(self, place: RouterPlace) -> ExplicitRouter:
         """Start with an empty map at one source."""
         return ExplicitRouter(self, place)
+
+    def new_plan(self, workers: int, counted: Counted, *, seed: int, **options: Any) -> Plan:
+        """Map what was counted; the rest goes where the ring has its buckets."""
+        router = ExplicitRouter(self, RouterPlace(workers, seed, source=0, sources=1))
+        buckets = router.route(np.arange(self.plan_buckets(workers), dtype=np.uint64))
+        if not counted.keys.size:
+            return one_owner_plan(workers, buckets, counted)
+        router.rebuild(counted.keys, counted.counts, max(counted.total, float(counted.counts.sum())))
+        keys = np.array(list(router.mapping), np.uint64)
+        owners = np.array(list(router.mapping.values()), np.int32)
+        order = np.argsort(counted.keys)
+        rows = counted.counts[order[np.searchsorted(counted.keys[order], keys)]] if keys.size else np.zeros(0)
+        return one_owner_plan(workers, buckets, counted, Counted(keys, rows), owners)
+
+    def owner_plans(self, seed: int) -> OwnerPlans:
+        """Return what plans for keyed state."""
+        return ExplicitPlans(self, seed)
+
+    def coordinator(self, routers: Sequence[Router]) -> Coordinator:
+        """Return what gives all sources one map, if they count."""
+        if not self.counting or len(routers) < 2:
+            return Coordinator(routers)
+        from evenflow.schemes.one_map import OneMap
+
+        return OneMap(self, routers)
+
+    def contenders(self, keys: int, messages: int) -> list[Scheme]:
+        """Return this scheme, told how many keys there are, counting over a tenth of the messages."""
+        return [replace(self, domain=keys, window=max(1000, messages // 10))]
 
 
 def _one_of(name: str, value: object, known: Sequence[str]) -> None:
@@ -175,7 +217,7 @@ class Memo(NamedTuple):
     workers: Int32Array  # -1 where a place is free
 
 
-class Plan(NamedTuple):
+class NewMap(NamedTuple):
     """A map that could be next, with all keys (tracked before or after) whose worker it may change."""
 
     keys: UInt64Array
@@ -222,8 +264,7 @@ class ExplicitRouter(Router):
         """After how many messages the router looks at its balance; 0: never by itself."""
         if not self.scheme.counting or self.place.sources > 1:
             return 0
-        default = max(1, self.scheme.counted_window // 10)
-        return default if self.scheme.every is None else self.scheme.every
+        return self.scheme.look_every
 
     def lookup(self, keys: Any) -> Int32Array:
         """Return the worker of every key, and remember nothing."""
@@ -253,9 +294,9 @@ class ExplicitRouter(Router):
         ``frequencies`` are counts or shares of ``keys``, out of ``total`` (default: their sum).
         """
         known = self._known() if keys is None else _shares(keys, frequencies, total)
-        plan = self._plan(*known, self._table, self.ring)
-        self._adopt(plan)
-        return self._moves(plan)
+        new_map = self._new_map(*known, self._table, self.ring)
+        self._adopt(new_map)
+        return self._moves(new_map)
 
     def _learn(self, others: Sequence[ExplicitRouter], share: float) -> None:
         """Take the map that the others share, or a new one made from it for all that they counted."""
@@ -291,12 +332,12 @@ class ExplicitRouter(Router):
         if max(now.relative) <= 1:
             self.state.missed[0] = 0.0
             return
-        plan = self._plan(*known, self._table, self.ring)
-        after = costs.imbalance(frequencies, plan.homes, self.workers, tail)
-        if after.overall < now.overall:
-            self.state.missed[0] += now.overall / after.overall - 1
-            if self._moves(plan).relative < self.state.missed[0]:
-                self._adopt(plan)
+        new_map = self._new_map(*known, self._table, self.ring)
+        after = costs.imbalance(frequencies, new_map.homes, self.workers, tail)
+        moved = self._moves(new_map).relative
+        self.state.missed[0], adopt = weigh(float(self.state.missed[0]), now, after, moved)
+        if adopt:
+            self._adopt(new_map)
 
     def rescale(
         self, workers: int, keys: Any = None, frequencies: Any = None, total: float | None = None
@@ -313,12 +354,12 @@ class ExplicitRouter(Router):
             window = self.scheme.counted_window
             counters = with_epsilon(counters, self.scheme.epsilon(self.workers), window)
         self.ring = build_ring(self.workers, self.place.salt, self.scheme.replicas)
-        plan = self._plan(*known, table, ring)
+        new_map = self._new_map(*known, table, ring)
         self.state = _empty_state(self.scheme, self.workers, counters)
         self.state.tallies[:] = old.tallies
         stay = min(before, self.workers)
         self.state.loads[:stay] = old.loads[:stay]
-        self._adopt(plan)
+        self._adopt(new_map)
 
     @property
     def _table(self) -> KeyTable:
@@ -344,7 +385,7 @@ class ExplicitRouter(Router):
         order = chosen[np.lexsort((keys[chosen], -frequencies[chosen]))]
         return keys[order], frequencies[order]
 
-    def _plan(self, known: UInt64Array, shares: Float64Array, table: KeyTable, ring: Ring) -> Plan:
+    def _new_map(self, known: UInt64Array, shares: Float64Array, table: KeyTable, ring: Ring) -> NewMap:
         """Place the tracked keys anew; ``table`` and ``ring`` are the function until now."""
         costs, salt = self.scheme.costs, self.place.salt
         keys, frequencies = self._tracked(known, shares)
@@ -367,7 +408,7 @@ class ExplicitRouter(Router):
             moved=math.fsum(gone_costs[gone_old != gone_new]),
             ideal=math.fsum(resource(costs.resources[0], all_frequencies)) / self.workers,
         )
-        return Plan(
+        return NewMap(
             keys,
             frequencies,
             old,
@@ -377,29 +418,22 @@ class ExplicitRouter(Router):
             np.concatenate([homes, gone_new]),
         )
 
-    def _moves(self, plan: Plan) -> Migration:
+    def _moves(self, new_map: NewMap) -> Migration:
         costs = self.scheme.costs
-        tail = costs.tail(plan.all_frequencies)
-        return costs.migration(plan.all_frequencies, plan.all_old, plan.all_new, self.workers, tail)
+        tail = costs.tail(new_map.all_frequencies)
+        return costs.migration(new_map.all_frequencies, new_map.all_old, new_map.all_new, self.workers, tail)
 
-    def _adopt(self, plan: Plan) -> None:
-        state, count = self.state, plan.keys.size
-        state.keys[:count] = plan.keys
-        state.homes[:count] = plan.homes
-        state.frequencies[:count] = plan.frequencies
+    def _adopt(self, new_map: NewMap) -> None:
+        state, count = self.state, new_map.keys.size
+        state.keys[:count] = new_map.keys
+        state.homes[:count] = new_map.homes
+        state.frequencies[:count] = new_map.frequencies
         state.tallies[_MAPPED] = count
         state.tallies[_REBUILDS] += 1
         state.missed[0] = 0.0
         state.table.slots[:] = -1
         self._memo.workers[:] = -1
-        _fill_table(self._table, plan.keys, plan.homes)
-
-
-def rebuild_together(routers: Sequence[ExplicitRouter]) -> list[Migration]:
-    """Rebuild the routers of all sources of one run from the sum of what they counted; they stay equal."""
-    keys, counts = add_up([router.counted()[:2] for router in routers])
-    total = sum(router.counted()[2] for router in routers)
-    return [router.rebuild(keys, counts, total) for router in routers]
+        _fill_table(self._table, new_map.keys, new_map.homes)
 
 
 def _empty_state(scheme: Explicit, workers: int, counters: LossyCounters) -> ExplicitState:

@@ -42,7 +42,7 @@ from counted keys, for engines that want a table, is :func:`evenflow.plan.bin_pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +50,12 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import GOLDEN, mix, to_range
+from evenflow.plan import Plan, make_plan
+from evenflow.plan.counted import Counted
+from evenflow.plan.plan import BUCKETS_PER_WORKER
 from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, register
+from evenflow.schemes.coordination import Coordinator
+from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
 CELLS = 256  # counters per worker
@@ -88,8 +93,10 @@ class Fill(Scheme):
     needs_load = True
     needs_reports = True
     plannable = True
+    counts_keys = True
     rescales = True
     learns = True
+    one_owner_with = "split=False"
 
     def __post_init__(self) -> None:
         check("epsilon", self.epsilon, 0 < self.epsilon <= 10, "choose a tolerance above 0, such as 0.02")
@@ -102,6 +109,61 @@ class Fill(Scheme):
         from evenflow.schemes.fill_owner import OwnerRouter
 
         return OwnerRouter(self, place)
+
+    @property
+    def one_owner(self) -> bool:
+        """Whether a key is on one worker at a time."""
+        return not self.split
+
+    def new_plan(
+        self,
+        workers: int,
+        counted: Counted,
+        *,
+        split: bool,
+        seed: int,
+        previous: Plan | None,
+        move_buckets: bool,
+    ) -> Plan:
+        """Pour what was counted; half of epsilon is the plan's, half is left to chance.
+
+        Counts may be of a sample, and rows of a key with several homes are drawn.
+        """
+        return make_plan(
+            workers,
+            counted.keys,
+            counted.counts,
+            counted.total or 1.0,
+            counted.buckets,
+            split=split and self.split,
+            tolerance=self.epsilon / 2,
+            previous=previous,
+            move_buckets=move_buckets,
+        )
+
+    def plan_buckets(self, workers: int) -> int:
+        """Return the number of buckets of a plan."""
+        return BUCKETS_PER_WORKER * workers
+
+    def owner_plans(self, seed: int) -> OwnerPlans:
+        """Return what plans for keyed state, if keys are not split."""
+        if self.split:
+            return super().owner_plans(seed)  # refuses
+        from evenflow.schemes.fill_owner import FillPlans
+
+        return FillPlans(self, seed)
+
+    def coordinator(self, routers: Sequence[Router]) -> Coordinator:
+        """Return what ends the epochs of all sources at once, if keys have one owner."""
+        if self.split or len(routers) < 2:
+            return Coordinator(routers)
+        from evenflow.schemes.fill_owner import OneOwner
+
+        return OneOwner(routers)
+
+    def contenders(self, keys: int, messages: int) -> list[Scheme]:
+        """Return this scheme with and without splitting."""
+        return [self, replace(self, split=False)]
 
 
 class Homes(NamedTuple):
@@ -254,7 +316,6 @@ class FillRouter(Router):
         if any(r.scheme != first.scheme or r.workers != first.workers for r in routers):
             raise EvenflowError("only routers of one scheme and one number of workers can be merged.")
         joined = FillRouter.from_bytes(first.to_bytes())
-        assert isinstance(joined, FillRouter)
         for other in routers[1:]:
             state = other.state
             joined.routed += other.routed

@@ -7,22 +7,29 @@ what they brought in it, and those workers give units away that stand above thei
 and by more than chance explains (two standard deviations of their count). What is not overloaded never moves.
 When workers join and buckets become few, every bucket is cut into halves, which stay where it was.
 
-Several sources must agree on a key's owner, so none of them moves anything alone: whoever runs them calls
-:func:`settle_together`, which adds up what they counted and gives all of them the same owners.
+Several sources must agree on a key's owner, so none of them moves anything alone: :class:`OneOwner` adds up
+what they counted and gives all of them the same owners.
+
+:class:`FillPlans` settles the same units for keyed state, from counts instead of a router.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import mix, to_range
+from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.plan.bin_packing import settle
-from evenflow.schemes.base import Router, RouterPlace, WorkerReport
+from evenflow.plan.counted import Counted
+from evenflow.plan.one_owner import with_enough_buckets
+from evenflow.schemes.base import Router, RouterPlace, WorkerReport, as_hashes
+from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.fill import BUCKETS, CAPACITY_CHANGE, capacity_shares
+from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.sketches.space_saving import Counters, SpaceSaving, count_key, new_counters, top_counters
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
 
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 FIRST_EPOCH = 10  # messages per worker
 HOT_PART = 0.25  # of a bucket's average weight: lighter keys stay in their bucket
 DEVIATIONS = 2.0
+MOST_NAMED = 1000  # keys that a plan lets stand apart, at least
+STAYS = 0.5  # of the weight that lets a key stand apart: below, it goes back to its bucket
 
 
 class OwnerState(NamedTuple):
@@ -81,10 +90,11 @@ class OwnerRouter(Router):
                 self.end_epoch()
             start = stop
 
-    def lookup(self, keys: UInt64Array) -> Int32Array:
-        """Return the owner of each key now."""
-        owners = _owners_of(self.state.owned, keys)
-        homes = self.state.buckets[_buckets_of(keys, self.state.buckets.size, self.place.salt)]
+    def lookup(self, keys: Any) -> Int32Array:
+        """Return the owner of each key now, and remember nothing."""
+        hashed = as_hashes(keys)
+        owners = _owners_of(self.state.owned, hashed)
+        homes = self.state.buckets[_buckets_of(hashed, self.state.buckets.size, self.place.salt)]
         return np.where(owners >= 0, owners, homes).astype(np.int32)
 
     def end_epoch(self) -> None:
@@ -155,32 +165,74 @@ class OwnerRouter(Router):
         self._settle(self.scheme.epsilon)
 
 
-def settle_together(routers: Sequence[OwnerRouter]) -> None:
-    """End the epoch of all sources of one run: the same owners for all, from what they counted together."""
-    _give_all_counts_to_the_first(routers)
-    routers[0].end_epoch()
-    for router in routers[1:]:
-        router.agree_with(routers[0])
-        router.forget_counts()
+class OneOwner(Coordinator):
+    """Several sources that settle together: at the end of an epoch, and when workers come or go."""
+
+    routers: Sequence[OwnerRouter]
+
+    def __init__(self, routers: Sequence[Any]):
+        super().__init__(routers)
+        self._next = int(self.routers[0].state.epoch[1])
+
+    @property
+    def next_message(self) -> int:
+        """Before which message an epoch ends."""
+        return self._next
+
+    def before(self, message: int) -> None:
+        """End the epoch of all sources: the same owners for all, from what they counted together."""
+        self._give_all_counts_to_the_first()
+        self.routers[0].end_epoch()
+        self._agree_with_the_first()
+        self._next = message + int(self.routers[0].state.epoch[1])
+
+    def rescale(self, workers: int) -> None:
+        """Change the number of workers; all take over what the first one comes to with all counts."""
+        self._give_all_counts_to_the_first()
+        super().rescale(workers)
+        self._agree_with_the_first()
+
+    def _give_all_counts_to_the_first(self) -> None:
+        first, *others = self.routers
+        merged = SpaceSaving.merged([SpaceSaving.over(router.state.counters) for router in self.routers])
+        first.state = first.state._replace(
+            brought=sum((router.state.brought for router in others), first.state.brought),
+            counters=merged.counters,
+        )
+
+    def _agree_with_the_first(self) -> None:
+        first, *others = self.routers
+        for router in others:
+            router.agree_with(first)
+            router.forget_counts()
 
 
-def rescale_together(routers: Sequence[OwnerRouter], workers: int) -> None:
-    """Change the number of workers of all sources of one run; they agree on every owner."""
-    _give_all_counts_to_the_first(routers)
-    for router in routers:
-        router.rescale(workers)
-    for router in routers[1:]:
-        router.agree_with(routers[0])
-        router.forget_counts()
+class FillPlans(OwnerPlans):
+    """Buckets and hot keys, settled by what they bring from where they are."""
 
+    follows_speed = True
+    scheme: Fill
 
-def _give_all_counts_to_the_first(routers: Sequence[OwnerRouter]) -> None:
-    first = routers[0]
-    merged = SpaceSaving.merged([SpaceSaving.over(router.state.counters) for router in routers])
-    first.state = first.state._replace(
-        brought=sum((router.state.brought for router in routers[1:]), first.state.brought),
-        counters=merged.counters,
-    )
+    def following(self, plan: Plan, workers: int, counted: Counted, shares: Float64Array) -> Plan:
+        """Settle buckets and hot keys."""
+        plan = with_enough_buckets(plan, workers)
+        total = counted.total or 1.0
+        least = self.scheme.epsilon / 2 / workers * total
+        apart = plan.homes != plan.buckets[bucket_of(plan.keys, plan.buckets.size)]
+        was_apart = np.isin(counted.keys, plan.keys[apart])
+        named = (counted.counts >= least) | (was_apart & (counted.counts >= STAYS * least))
+        chosen = np.flatnonzero(named)[: max(MOST_NAMED, 10 * workers)]
+        return make_plan(
+            workers,
+            counted.keys[chosen],
+            counted.counts[chosen],
+            total,
+            counted.buckets,
+            shares=shares,
+            split=False,
+            tolerance=self.scheme.epsilon / 2,
+            previous=plan,
+        )
 
 
 def _owners_of(owned: KeyTable, keys: UInt64Array) -> Int32Array:

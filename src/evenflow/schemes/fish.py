@@ -47,14 +47,15 @@ from evenflow.ring import Ring, build_ring
 from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, flatten, register
 from evenflow.schemes.candidate_cache import (
     WAVE,
-    Homes,
+    CandidateCache,
     find_list,
     find_pair,
     least_waiting,
     less_waiting_of_pair,
-    new_homes,
+    new_candidate_cache,
 )
-from evenflow.schemes.d_choices import _solve as solve_choices
+from evenflow.schemes.choices_solver import solve_choices
+from evenflow.schemes.head import counters_for
 from evenflow.sketches.epochs import (
     ENTRIES,
     HIGHEST,
@@ -134,6 +135,16 @@ class Fish(Scheme):
             if value not in known:
                 raise EvenflowError(f"{name} is {value!r}; {nearest(str(value), known)}")
 
+    @property
+    def clock_rate(self) -> float:
+        """Messages per second of the logical clock, where messages have no times."""
+        return self.rate
+
+    @property
+    def report_interval(self) -> float:
+        """Seconds between two reports of the workers."""
+        return self.interval
+
     def new_router(self, place: RouterPlace) -> FishRouter:
         """Start FISH at one source."""
         return FishRouter(self, place)
@@ -141,13 +152,6 @@ class Fish(Scheme):
     def theta_for(self, workers: int) -> float:
         """Return the share above which a key is hot: the paper's 1/(4n) by default."""
         return 1 / (4 * workers) if self.theta is None else float(self.theta)
-
-    def capacity_for(self, workers: int) -> int:
-        """Return the number of counters of each source's sketch."""
-        if self.capacity is not None:
-            return self.capacity
-        needed = 0 if self.theta is None else math.ceil(2 / self.theta)
-        return max(1000, 10 * workers, needed)
 
 
 def _check_whole(name: str, value: int, lowest: int, rule: str) -> None:
@@ -168,7 +172,7 @@ class FishState(NamedTuple):
     clock: Float64Array  # [time of the last look at the backlog, time of the last message]
 
 
-class Setting(NamedTuple):
+class FishRules(NamedTuple):
     """The parameters as numbers, for the kernel."""
 
     theta: float
@@ -193,7 +197,7 @@ class FishRouter(Router):
     def __init__(self, scheme: Fish, place: RouterPlace):
         super().__init__(scheme, place)
         n = place.workers
-        capacity = scheme.capacity_for(n)
+        capacity = counters_for(n, scheme.capacity, scheme.theta)
         seconds = scheme.seconds_per_message or n / scheme.rate
         self.state = FishState(
             loads=np.zeros(n, np.int64),
@@ -217,9 +221,9 @@ class FishRouter(Router):
         scheme, place = self.scheme, self.place
         ringed = scheme.ring and place.workers > 1
         self._ring = build_ring(place.workers if ringed else 1, place.salt, scheme.replicas if ringed else 1)
-        self._homes = new_homes(self.state.widths.size, place.workers)
+        self._cache = new_candidate_cache(self.state.widths.size, place.workers)
         self._scratch = np.zeros(self.state.widths.size)
-        self._setting = Setting(
+        self._rules = FishRules(
             theta=scheme.theta_for(place.workers),
             epoch=scheme.epoch,
             decay=float(scheme.decay) if scheme.epochs else 1.0,
@@ -234,7 +238,7 @@ class FishRouter(Router):
         )
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
-        _route(keys, times, out, self.state, self._homes, self._ring, self._setting, self._scratch)
+        _route(keys, times, out, self.state, self._cache, self._ring, self._rules, self._scratch)
 
     def report(self, report: WorkerReport) -> None:
         """Take backlog and seconds per message from the workers, one value each."""
@@ -250,7 +254,7 @@ class FishRouter(Router):
             state.spare[:] = 0.0
             state.clock[LOOK] = max(state.clock[LATEST], report.time)
         state.waits[:] = state.queued * state.cost
-        self._homes.ends[WAVE] += 1
+        self._cache.ends[WAVE] += 1
 
     def _per_worker(self, name: str, values: Float64Array | None, lowest: float) -> Float64Array | None:
         if values is None:
@@ -276,12 +280,12 @@ class FishRouter(Router):
     @property
     def theta(self) -> float:
         """The share above which a key is hot."""
-        return self._setting.theta
+        return self._rules.theta
 
     @property
     def nbytes(self) -> int:
         """Bytes held in arrays, ring and cache included."""
-        extra = (*flatten(self._homes), *flatten(self._ring), ("scratch", self._scratch))
+        extra = (*flatten(self._cache), *flatten(self._ring), ("scratch", self._scratch))
         return super().nbytes + sum(array.nbytes for _, array in extra)
 
 
@@ -298,31 +302,31 @@ def _route(
     times: Float64Array,
     out: Int32Array,
     state: FishState,
-    homes: Homes,
+    cache: CandidateCache,
     ring: Ring,
-    setting: Setting,
+    rules: FishRules,
     scratch: Float64Array,
 ) -> None:
     sketch, waits = state.sketch, state.waits
-    offset, salt, ringed = setting.offset, setting.salt, setting.ringed
+    offset, salt, ringed = rules.offset, rules.salt, rules.ringed
     for i in range(keys.size):
-        if times[i] - state.clock[LOOK] > setting.interval:
-            _look_at_backlog(state, homes, times[i])
-        if epoch_is_over(sketch, setting.epoch):
-            _measure_head(state, setting, scratch)
-            close_epoch(sketch, setting.decay)
+        if times[i] - state.clock[LOOK] > rules.interval:
+            _look_at_backlog(state, cache, times[i])
+        if epoch_is_over(sketch, rules.epoch):
+            _measure_head(state, rules, scratch)
+            close_epoch(sketch, rules.decay)
         counter, fresh = count_in_epoch(sketch, keys[i])
         entry = np.uint64(counter)
         if fresh:
             state.widths[entry] = 0
-        if fresh or homes.reach[entry] == 0.0:
-            find_pair(homes, entry, keys[i], salt, ring, ringed)
-        d = _choices(state, homes, entry, setting)
+        if fresh or cache.reach[entry] == 0.0:
+            find_pair(cache, entry, keys[i], salt, ring, ringed)
+        d = _choices(state, cache, entry, rules)
         if d > 2:
-            entry = find_list(homes, entry, keys[i], d, offset, salt, ring, ringed)
-            worker = least_waiting(homes, entry, waits)
+            entry = find_list(cache, entry, keys[i], d, offset, salt, ring, ringed)
+            worker = least_waiting(cache, entry, waits)
         else:
-            worker = less_waiting_of_pair(homes, entry, waits)
+            worker = less_waiting_of_pair(cache, entry, waits)
         queued = state.queued[worker] + 1.0
         state.queued[worker] = queued
         waits[worker] = queued * state.cost[worker]
@@ -332,36 +336,36 @@ def _route(
 
 
 @inlined
-def _choices(state: FishState, homes: Homes, entry: np.uint64, setting: Setting) -> int:
+def _choices(state: FishState, cache: CandidateCache, entry: np.uint64, rules: FishRules) -> int:
     """Return how many candidates the key of ``entry``, which has just been counted, has (Algorithm 2)."""
     n = state.loads.size
     count = state.sketch.counts[entry]
-    hot = count > setting.theta * state.sketch.sums[TOTAL]
-    if not hot or setting.theta * state.sketch.ends[MESSAGES] < 1.0:
+    hot = count > rules.theta * state.sketch.sums[TOTAL]
+    if not hot or rules.theta * state.sketch.ends[MESSAGES] < 1.0:
         return min(n, 2)
     least = min(n, state.least[0])
-    if setting.wide:
+    if rules.wide:
         return n
-    if not setting.chk:
+    if not rules.chk:
         return least
     highest = state.sketch.sums[HIGHEST]
     width = state.widths[entry]
-    if width < least or count * homes.reach[entry] > highest:
+    if width < least or count * cache.reach[entry] > highest:
         d = n
         while d > least and 2.0 * count <= highest:  # d is halved floor(log2(f_top / f_k)) times
             count *= 2.0
             d >>= 1
         width = max(width, d, least)
         state.widths[entry] = width
-        homes.reach[entry] = 1.0
+        cache.reach[entry] = 1.0
         while n > width:
             n >>= 1
-            homes.reach[entry] *= 2.0
+            cache.reach[entry] *= 2.0
     return min(state.loads.size, width)
 
 
 @inlined
-def _look_at_backlog(state: FishState, homes: Homes, now: float) -> None:
+def _look_at_backlog(state: FishState, cache: CandidateCache, now: float) -> None:
     """Work out what still waits at each worker (Algorithm 3, lines 4-10)."""
     elapsed = now - state.clock[LOOK]
     state.clock[LOOK] = now
@@ -373,32 +377,32 @@ def _look_at_backlog(state: FishState, homes: Homes, now: float) -> None:
         state.spare[worker] = served - whole if left > 0.0 else 0.0
         state.queued[worker] = max(0.0, left)
         state.waits[worker] = state.queued[worker] * cost
-    homes.ends[WAVE] += 1
+    cache.ends[WAVE] += 1
 
 
 @kernel
-def _measure_head(state: FishState, setting: Setting, scratch: Float64Array) -> None:
+def _measure_head(state: FishState, rules: FishRules, scratch: Float64Array) -> None:
     """Set d_min, or d under "d-choices", by the hot keys at the end of an epoch."""
     sketch = state.sketch
     n = state.loads.size
     total = sketch.sums[TOTAL]
-    if setting.least_choices > 0 or setting.wide or setting.theta * sketch.ends[MESSAGES] < 1.0:
+    if rules.least_choices > 0 or rules.wide or rules.theta * sketch.ends[MESSAGES] < 1.0:
         return
     size = 0
     messages = 0.0
     for entry in range(sketch.ends[ENTRIES]):
         count = sketch.counts[entry]
-        if count > setting.theta * total:
+        if count > rules.theta * total:
             messages += count
             scratch[size] = count
             size += 1
-    if not setting.chk:
+    if not rules.chk:
         _sort_falling(scratch, size)
         messages = 0.0
         for h in range(size):
             messages += scratch[h]
             scratch[h] = messages / total
-        state.least[0] = max(2, solve_choices(scratch, size, n, setting.epsilon, True))
+        state.least[0] = max(2, solve_choices(scratch, size, n, rules.epsilon, True))
     elif size > 0:
         state.least[0] = max(2, math.ceil(n * (messages / total) / size))
     else:

@@ -58,12 +58,12 @@ class HeadScheme(Scheme):
         """Return the share from which a key is head."""
         return 1 / (5 * workers) if self.theta is None else float(self.theta)
 
-    def capacity_for(self, workers: int) -> int:
-        """Return the number of counters of each source's sketch."""
-        if self.capacity is not None:
-            return self.capacity
-        needed = 0 if self.theta is None else math.ceil(2 / self.theta)
-        return max(1000, 10 * workers, needed)
+
+def counters_for(workers: int, capacity: int | None, theta: float | None) -> int:
+    """Return the number of counters of each source's sketch: ``capacity``, or enough for ``theta``."""
+    if capacity is not None:
+        return capacity
+    return max(1000, 10 * workers, 0 if theta is None else math.ceil(2 / theta))
 
 
 class HeadState(NamedTuple):
@@ -77,7 +77,8 @@ class HeadState(NamedTuple):
 def new_head_state(scheme: HeadScheme, workers: int) -> HeadState:
     """Return the state of a source that has sent nothing."""
     loads = np.zeros(workers, np.int64)
-    return HeadState(loads, new_counters(scheme.capacity_for(workers)), np.zeros(2, np.int64))
+    counters = counters_for(workers, scheme.capacity, scheme.theta)
+    return HeadState(loads, new_counters(counters), np.zeros(2, np.int64))
 
 
 class HeadRouter(Router):
@@ -101,9 +102,8 @@ class HeadRouter(Router):
         return SpaceSaving.over(self.state.sketch)
 
     def _learn(self, others: Sequence[HeadRouter], share: float) -> None:
-        sketch = SpaceSaving.merged(
-            (other.sketch for other in others), self.scheme.capacity_for(self.workers)
-        )
+        counters = counters_for(self.workers, self.scheme.capacity, self.scheme.theta)
+        sketch = SpaceSaving.merged((other.sketch for other in others), counters)
         self.state = self.state._replace(sketch=sketch.scaled(share).counters)
 
     @property

@@ -6,13 +6,18 @@ The papers leave the hash open; ours is the first candidate of the family in :mo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import candidate
+from evenflow.plan import Plan
+from evenflow.plan.counted import Counted
+from evenflow.plan.one_owner import enough_buckets, equal_ranges, one_owner_plan
+from evenflow.plan.plan import BUCKETS_PER_WORKER
 from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.owner_plans import OwnerPlans
 
 
 @register
@@ -35,6 +40,27 @@ class Key(Scheme):
     def new_router(self, place: RouterPlace) -> KeyRouter:
         """Start key grouping at one source."""
         return KeyRouter(self, place)
+
+    def new_plan(self, workers: int, counted: Counted, **options: Any) -> Plan:
+        """Give every worker one range of hashes."""
+        return one_owner_plan(workers, equal_ranges(self.plan_buckets(workers), workers), counted)
+
+    def plan_buckets(self, workers: int) -> int:
+        """Return the number of buckets of a plan: the same for every worker."""
+        return BUCKETS_PER_WORKER * workers
+
+    def owner_plans(self, seed: int) -> OwnerPlans:
+        """Return what plans for keyed state."""
+        return KeyPlans(self, seed)
+
+
+class KeyPlans(OwnerPlans):
+    """One range of stable buckets for each worker, whatever they bring."""
+
+    def following(self, plan: Plan, workers: int, counted: Counted, shares: Float64Array) -> Plan:
+        """Return the ranges for so many workers."""
+        buckets = enough_buckets(plan.buckets, workers).size
+        return one_owner_plan(workers, equal_ranges(buckets, workers), counted)
 
 
 class KeyState(NamedTuple):

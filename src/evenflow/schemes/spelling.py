@@ -74,6 +74,18 @@ def parse_scheme(text: str) -> Scheme:
     return scheme(name, **values)
 
 
+def as_scheme(given: str | Scheme) -> Scheme:
+    """Return the scheme that a spelling such as ``"explicit:algorithm=scan"`` stands for.
+
+    A scheme stands for itself.
+    """
+    if isinstance(given, str):
+        return parse_scheme(given)
+    if not isinstance(given, Scheme):
+        raise EvenflowError(f"scheme is {given!r}; it is a name such as 'partial-key', or a Scheme.")
+    return given
+
+
 def spell(found: Scheme) -> str:
     """Return the spelling that makes ``found`` again, without what is default.
 

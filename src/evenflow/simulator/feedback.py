@@ -2,13 +2,13 @@
 
 Two ways, by what a scheme that ``needs_reports`` declares:
 
-* a scheme with a ``slot`` (CG, `heterogeneous` 5.3): every ``slot x workers`` messages each worker decides
-  what it has to say (busy, idle, nothing). It says so with its acknowledgements: a source hears it once a
-  message of its own has been finished by that worker since. Sources read their acknowledgements every
+* a scheme with ``busy_signals`` (CG, `heterogeneous` 5.3): every ``slot x workers`` messages each worker
+  decides what it has to say (busy, idle, nothing). It says so with its acknowledgements: a source hears it
+  once a message of its own has been finished by that worker since. Sources read their acknowledgements every
   ``acknowledge_every`` messages. What a worker has not been able to say by the next slot gives way to what
   it has to say then.
-* any other (FISH, `evolving` 4.2): every ``interval`` seconds (10 unless the scheme says) all sources get
-  the workers' backlogs, measured seconds per message and capacities.
+* any other (FISH, `evolving` 4.2): every ``report_interval`` seconds all sources get the workers' backlogs,
+  measured seconds per message and capacities.
 
 Either takes ``feedback_delay`` seconds more. Something that is due at time t is done before the first
 message that arrives at t or later.
@@ -18,17 +18,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from evenflow.schemes.base import Router, Scheme, WorkerReport
+from evenflow.schemes.base import BusySignals, Router, Scheme, WorkerReport
 from evenflow.schemes.consistent import signals
+from evenflow.schemes.coordination import NEVER
 from evenflow.simulator.queueing import Queues
 
-INTERVAL = 10.0
 READS_PER_SLOT = 10
-NEVER = 2**62
 
 
 class Feedback(Protocol):
@@ -91,7 +90,7 @@ class Reports:
     next_message = NEVER
 
     def __init__(self, scheme: Scheme, routers: Sequence[Router], queues: Queues, work: float):
-        self.interval = float(getattr(scheme, "interval", INTERVAL))
+        self.interval = float(scheme.report_interval)
         self.queues = queues
         self.work = work
         self.workers = routers[0].workers
@@ -142,8 +141,8 @@ class Reports:
 class Signals:
     """Busy and idle, slot by slot, with the acknowledgements."""
 
-    def __init__(self, scheme: Any, routers: Sequence[Router], queues: Queues, work: float):
-        self.scheme = scheme
+    def __init__(self, rule: BusySignals, routers: Sequence[Router], queues: Queues, work: float):
+        self.rule = rule
         self.queues = queues
         self.work = work
         self.mail = _Mail(routers, queues.queueing.feedback_delay)
@@ -159,7 +158,7 @@ class Signals:
         """Hear ``workers`` workers from now on."""
         self.workers = workers
         self._said[:, workers:] = 0
-        self._slot = int(self.scheme.slot) * workers
+        self._slot = int(self.rule.slot) * workers
         self._every = self.queues.queueing.acknowledge_every or max(1, self._slot // READS_PER_SLOT)
 
     @property
@@ -199,8 +198,8 @@ class Signals:
             self._backlog[:n].astype(np.float64),
             state.capacity[:n] / self.work,
             now - self._slot_began[1],
-            self.scheme.idle,
-            self.scheme.busy,
+            self.rule.idle,
+            self.rule.busy,
         )
         self._slot_began = (message, now)
         self._arrived = state.arrived.copy()
@@ -215,10 +214,6 @@ def feedback_for(
     """Return what tells ``routers`` about the workers, or None if they do not ask or there are no queues."""
     if queues is None or not scheme.needs_reports:
         return None
-    kind = Signals if has_slot(scheme) else Reports
-    return kind(scheme, routers, queues, work)
-
-
-def has_slot(scheme: Scheme) -> bool:
-    """Say whether a scheme wants busy and idle signals, slot by slot."""
-    return scheme.needs_reports and hasattr(scheme, "slot")
+    if scheme.busy_signals is not None:
+        return Signals(scheme.busy_signals, routers, queues, work)
+    return Reports(scheme, routers, queues, work)

@@ -116,7 +116,7 @@ class OwnerState(NamedTuple):
     moved: Int64Array
 
 
-class Owners:
+class KeyOwners:
     """Follows the one owner of each key: a message elsewhere than the one before moves the key's state."""
 
     def __init__(self) -> None:

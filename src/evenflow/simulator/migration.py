@@ -20,17 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.kernels import UInt64Array
 from evenflow.schemes import Router, Scheme
 from evenflow.schemes.cost_model import RESOURCES, Costs, objective
-from evenflow.simulator.metrics import Owners, Pairs
+from evenflow.simulator.metrics import KeyOwners, Pairs
 
 
 def as_costs(resources: str | Costs | None, scheme: Scheme) -> Costs | None:
     """Read three letters of C, L and Q as resource functions."""
     if resources is None:
         return None
-    if not has_one_owner(scheme):
+    if not scheme.one_owner:
         raise EvenflowError(
             f"resources are those of a key's one owner, and {scheme.name} splits keys; "
             "use a scheme such as explicit."
@@ -45,15 +45,10 @@ def as_costs(resources: str | Costs | None, scheme: Scheme) -> Costs | None:
     return Costs(resources)
 
 
-def has_one_owner(scheme: Scheme) -> bool:
-    """Say whether a key is on one worker at a time; ``fill(split=False)`` says so by its parameter."""
-    return not scheme.splits_keys or getattr(scheme, "split", True) is False
-
-
 class Migrations:
     """Follows what moves in one run."""
 
-    def __init__(self, pairs: Pairs, owners: Owners | None, costs: Costs | None):
+    def __init__(self, pairs: Pairs, owners: KeyOwners | None, costs: Costs | None):
         self.pairs = pairs
         self.owners = owners
         self.costs = costs
@@ -81,11 +76,11 @@ class Migrations:
         return {"keys_moved": held, "state_moved": state}
 
     def _move_owners(
-        self, owners: Owners, router: Router, workers: int, hashes: UInt64Array
+        self, owners: KeyOwners, router: Router, workers: int, hashes: UInt64Array
     ) -> dict[str, float]:
         ids = self.pairs.seen()
         old = owners.state.owner[ids]
-        new = owners_of(router, hashes[ids])
+        new = router.lookup(hashes[ids])
         counts = owners.state.counts[ids]
         row: dict[str, float] = {
             "keys_moved": int(np.count_nonzero(old != new)),
@@ -133,11 +128,3 @@ class Migrations:
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return one row per rescale."""
         return {name: np.array(values) for name, values in self._rows.items()}
-
-
-def owners_of(router: Router, keys: UInt64Array) -> Int32Array:
-    """Return the owner of each key under a scheme with one, without ``router`` noticing."""
-    look_up = getattr(router, "lookup", None)
-    if callable(look_up):
-        return np.asarray(look_up(keys), np.int32)
-    return Router.from_bytes(router.to_bytes()).route(keys)

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from evenflow.errors import EvenflowError
 from evenflow.simulator.result import Result
 from evenflow.simulator.run import Simulation
-from evenflow.simulator.setup import Configuration, Setting
+from evenflow.simulator.setup import Configuration, SimulationSetup
 
 Progress = Callable[[int, int, Result], None]
 
@@ -50,7 +50,7 @@ def simulate_many(
 
 
 def _run(configuration: Configuration) -> Result:
-    return Simulation(Setting(configuration)).run()
+    return Simulation(SimulationSetup(configuration)).run()
 
 
 def _run_in_processes(

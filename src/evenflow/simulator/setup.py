@@ -12,10 +12,9 @@ import numpy.typing as npt
 from evenflow.errors import EvenflowError
 from evenflow.kernels import BoolArray
 from evenflow.schemes import Scheme
-from evenflow.schemes import scheme as scheme_named
 from evenflow.schemes.cost_model import Costs
+from evenflow.schemes.spelling import as_scheme
 from evenflow.simulator.events import Aggregation, Capacities, Event, Rescale, check_events
-from evenflow.simulator.feedback import has_slot
 from evenflow.simulator.migration import as_costs
 from evenflow.simulator.prescan import Survey, survey
 from evenflow.simulator.queueing import RATE, Queueing, Queues
@@ -44,15 +43,11 @@ class Configuration:
     resources: str | Costs | None = None
 
 
-class Setting:
+class SimulationSetup:
     """A configuration that was checked, with its names looked up and its stream surveyed."""
 
     def __init__(self, given: Configuration):
-        self.scheme = scheme_named(given.scheme) if isinstance(given.scheme, str) else given.scheme
-        if not isinstance(self.scheme, Scheme):
-            raise EvenflowError(
-                f"scheme is {given.scheme!r}; it is a name such as 'partial-key', or a Scheme."
-            )
+        self.scheme = as_scheme(given.scheme)
         self.scheme.router(given.workers, given.seed, sources=given.sources)  # checks these three
         self.workers, self.sources, self.seed = int(given.workers), int(given.sources), int(given.seed)
         self.feed = Feed.parse(given.feed)
@@ -109,7 +104,8 @@ class Setting:
         capacities = np.ones(self.most_workers)
         capacities[: self.workers] = self.queueing.capacities(self.workers)
         capacities *= self.scale
-        return Queues(self.queueing, self.workers, capacities, self.sources, self.seed, has_slot(self.scheme))
+        signals = self.scheme.needs_reports and self.scheme.busy_signals is not None
+        return Queues(self.queueing, self.workers, capacities, self.sources, self.seed, signals)
 
 
 def _survey(stream: Stream, by_share: bool, queueing: Queueing | None) -> Survey:

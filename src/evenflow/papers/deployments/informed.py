@@ -14,7 +14,7 @@ import numpy as np
 from evenflow.papers.deployments.finished import Run
 from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport
 from evenflow.schemes.base import scheme as scheme_named
-from evenflow.schemes.consistent import ConsistentGrouping, signals
+from evenflow.schemes.consistent import signals
 
 LOAD = 0.8  # of all capacity: what `heterogeneous` lets shuffle grouping run at
 
@@ -61,9 +61,9 @@ def report_of(scheme: Scheme, run: Run) -> Told:
     served = busy > 0
     typical = float(np.median(loads[served] / busy[served]))
     capacity = np.where(served, loads / np.where(served, busy, 1.0), typical)
-    if isinstance(scheme, ConsistentGrouping):
+    if (rule := scheme.busy_signals) is not None:
         seconds = loads.sum() / (LOAD * capacity.sum())
-        said = signals(loads, np.zeros(loads.size), capacity, seconds, scheme.idle, scheme.busy)
+        said = signals(loads, np.zeros(loads.size), capacity, seconds, rule.idle, rule.busy)
         return (("signal", tuple(float(one) for one in said)),)
     return (
         ("capacity", tuple(capacity.tolist())),

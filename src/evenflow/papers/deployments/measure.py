@@ -70,6 +70,7 @@ class _Trial:
         parameters: dict[str, Any],
     ):
         self.harness, self.cluster, self.label = harness, cluster, label
+        self.name = ef.scheme(name).name  # name may be an alias
         self.scheme = self._after_grace(name, parameters, whole, grace)
         self.thinned = self._thinning(whole)
         if self.thinned > 1 and "rate" in parameters:  # its clock runs as with all messages
@@ -101,7 +102,7 @@ class _Trial:
         numbers = median_of(self.runs)
         return {
             "label": self.label,
-            "scheme": getattr(self.scheme, "inner", self.scheme.name),
+            "scheme": self.name,
             "workers": self.cluster.workers,
             "sources": self.cluster.sources,
             "messages": self.messages.messages,

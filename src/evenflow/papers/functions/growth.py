@@ -23,6 +23,7 @@ import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.papers.experiment import Row
 from evenflow.ring import build_ring
+from evenflow.schemes.base import Router
 from evenflow.schemes.cost_model import Costs, resource
 from evenflow.schemes.explicit import Explicit, ExplicitRouter
 from evenflow.schemes.key_placement import ALGORITHMS, place
@@ -136,7 +137,7 @@ def _grown_scheme(name: str, workers: int, load: Workload) -> list[Function]:
             for part in islice(messages, n):
                 router.route(part)
         now = copy.deepcopy(router)
-        functions.append(Function(getattr(now, "lookup", now.route), 0))
+        functions.append(Function(now.lookup, 0))
     return functions
 
 
@@ -273,14 +274,15 @@ def looking_up(workers: int, domain: int = 10**6, seed: int = 0) -> list[Row]:
     messages = next(load.messages(10**6, 10**6))
     keys, frequencies = load.top(_least_tracked(Costs(domain=domain), workers))
     rows = []
+    routers: dict[str, Router] = {"ring": ef.scheme("consistent-hash").router(workers, seed)}
     for way, scheme in (
-        ("ring", ef.scheme("consistent-hash")),
         ("map and ring", Explicit(domain=domain, counting=False)),
         ("map, ring and counting", Explicit(domain=domain, every=0)),
     ):
-        router = scheme.router(workers, seed)
-        if isinstance(router, ExplicitRouter):
-            router.rebuild(keys, frequencies, total=1.0)
+        mapped = cast(ExplicitRouter, scheme.router(workers, seed))
+        mapped.rebuild(keys, frequencies, total=1.0)
+        routers[way] = mapped
+    for way, router in routers.items():
         seconds = best_seconds(partial(router.route, messages), least=0.0)
         rows.append({"workers": workers, "way": way, "nanoseconds": 1e9 * seconds / messages.size})
     return rows

@@ -15,13 +15,14 @@ from pyspark.sql import types as T
 from evenflow.errors import EvenflowError, nearest
 from evenflow.owners import AutoWorkers, Ownership
 from evenflow.schemes.base import Scheme
+from evenflow.schemes.spelling import as_scheme
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.operators.apply import numbered
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted, with_keys
-from evenflow.spark.routing.options import as_scheme, check_settings, check_workers, default_workers
+from evenflow.spark.routing.options import check_settings, check_workers, default_workers
 from evenflow.spark.state.heartbeat import with_heartbeat
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.query import StatefulWriter

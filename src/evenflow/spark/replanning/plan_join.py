@@ -8,7 +8,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.plan import Plan
-from evenflow.plan.from_scheme import needs_counts
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import Control, operator_name, own_folder
 from evenflow.spark.replanning.batch_stats import observe
@@ -41,7 +40,7 @@ def place_stream(
     operator = operator_name(scheme, first.workers, [column.name for column in keys])
     control.clear()
     hashed = key_hash(keys)
-    if not needs_counts(scheme):
+    if not scheme.counts_keys:
         placed = with_worker(df, first, hashed, draw, worker)
         name = watch(df.sparkSession, control, operator)
         return observe(placed, name, F.expr(hashed), F.col(worker), first.workers)

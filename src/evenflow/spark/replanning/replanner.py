@@ -20,7 +20,7 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
-from evenflow.plan.from_scheme import Counted, plan_for
+from evenflow.plan.counted import Counted
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import Observed
@@ -70,10 +70,9 @@ class Refresher:
         self.past = _joined(self.past, seen, self.workers)
         hot = named(self.past.keys, self.past.counts, self.past.total, None, self.workers, CERTAIN)
         hot = Counted(hot.keys[:MOST_NAMED], hot.counts[:MOST_NAMED], hot.total, self._buckets(hot, seen))
-        plan = plan_for(
-            self.scheme, self.workers, hot, split=self.split, seed=self.seed, previous=self.plan,
-            move_buckets=False,
-        )  # fmt: skip
+        plan = self.scheme.plan(
+            self.workers, hot, split=self.split, seed=self.seed, previous=self.plan, move_buckets=False
+        )
         changes = plan.changes(self.plan)
         self.plan = plan
         self.write()

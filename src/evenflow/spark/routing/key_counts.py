@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
-from evenflow.plan.from_scheme import Counted
+from evenflow.plan.counted import Counted
 from evenflow.spark.routing.key_columns import helper, quoted
 from evenflow.spark.routing.plan_sql import bucket_text
 

@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
-from evenflow.plan.from_scheme import check_plannable, needs_counts
 from evenflow.schemes.base import Scheme
-from evenflow.schemes.spelling import parse_scheme
+from evenflow.schemes.spelling import as_scheme
 
 MODES = ("auto", "planned", "online")
 ORDERS = ("auto", "as-is", "sort", "content")
@@ -70,7 +69,7 @@ class PlacementOptions:
         if self.mode == "online":
             return "online"
         if self.mode == "planned" or self.plan is not None:
-            check_plannable(scheme)
+            scheme.check_plannable()
             return "planned"
         if scheme.plannable:
             reasons.append(
@@ -117,15 +116,10 @@ class ResolvedOptions:
             why = "plan is given, so nothing is counted"
         elif streaming:
             why = "df is a stream, whose plans are made from its micro-batches"
-        elif not needs_counts(self.scheme):
+        elif not self.scheme.counts_keys:
             why = f"{self.scheme.name} is planned without counting"
         if why:
             raise EvenflowError(f"sample is {self.sample!r}, but {why}; leave sample out.")
-
-
-def as_scheme(scheme: str | Scheme) -> Scheme:
-    """Return the scheme that a spelling such as ``"fill"`` or ``"explicit:algorithm=scan"`` stands for."""
-    return scheme if isinstance(scheme, Scheme) else parse_scheme(scheme)
 
 
 def default_workers(df: DataFrame) -> int:

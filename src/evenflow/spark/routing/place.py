@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
-from evenflow.plan.from_scheme import buckets_for, needs_counts, plan_for
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import own_folder
 from evenflow.spark.routing.key_columns import (
@@ -98,18 +97,18 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     hashed = key_hash(keys)
     if plan is not None:
         _check_plan(plan, workers, split)
-    elif df.isStreaming or not needs_counts(scheme):
+    elif df.isStreaming or not scheme.counts_keys:
         reasons.append(
             f"{scheme.name} needs no look at the rows"
-            if not needs_counts(scheme)
+            if not scheme.counts_keys
             else "plans are made from each micro-batch for those after it"
         )
-        plan = plan_for(scheme, workers, split=split, seed=seed)
+        plan = scheme.plan(workers, split=split, seed=seed)
     else:
         plan = _look(keyed, hashed, options, reasons)
     draw = None
-    refreshed = df.isStreaming and needs_counts(scheme)
-    if plan.splits or (refreshed and split and getattr(scheme, "split", scheme.splits_keys)):
+    refreshed = df.isStreaming and scheme.counts_keys
+    if plan.splits or (refreshed and split and not scheme.one_owner):
         keyed, draw = draw_for(keyed, df, keys, options.order, seed, reasons)
     worker = helper(keyed, "worker")
     control = options.control
@@ -137,11 +136,11 @@ def _check_plan(plan: Plan, workers: int, split: bool) -> None:
 def _look(df: DataFrame, hashed: str, options: ResolvedOptions, reasons: list[str]) -> Plan:
     """Make a plan from the rows of ``df``."""
     workers, scheme, seed = options.workers, options.scheme, options.seed
-    buckets = buckets_for(scheme, workers)
+    buckets = scheme.plan_buckets(workers)
     counted, part = count_keys(df, hashed, workers=workers, buckets=buckets, sample=options.sample, seed=seed)
     rows = "all" if part == 1 else f"{part:.1%} of about"
     reasons.append(f"keys were counted in {rows} {counted.total:.0f} rows")
-    return plan_for(scheme, workers, counted, split=options.split, seed=seed)
+    return scheme.plan(workers, counted, split=options.split, seed=seed)
 
 
 def draw_for(

@@ -14,30 +14,32 @@ that were counted tell what the virtual workers weigh.
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Sequence
 
 import numpy as np
 
 from evenflow.kernels import Float64Array
-from evenflow.owners.functions import Functions
-from evenflow.owners.speeds import JITTER
 from evenflow.plan import Plan
-from evenflow.plan.from_scheme import NOTHING, SMALLEST_RING, Counted, with_owners
-from evenflow.schemes.base import Router, Scheme, WorkerReport
+from evenflow.plan.counted import Counted
+from evenflow.plan.one_owner import FEWEST_BUCKETS, one_owner_plan
+from evenflow.schemes.base import RouterPlace, WorkerReport
 from evenflow.schemes.consistent import ConsistentGrouping, ConsistentGroupingRouter, signals
+from evenflow.schemes.owner_plans import JITTER, OwnerPlans
 
 
-class VirtualFunctions(Functions):
+class VirtualWorkerPlans(OwnerPlans):
     """``consistent`` with ``allocation="key"``: buckets belong to virtual workers, these to workers."""
 
-    def __init__(self, scheme: Scheme, seed: int):
+    follows_signals = True
+    scheme: ConsistentGrouping
+
+    def __init__(self, scheme: ConsistentGrouping, seed: int):
         super().__init__(scheme, seed)
         self.router: ConsistentGroupingRouter | None = None
 
-    def hear(self, seconds: list[float], loads: Float64Array) -> None:
+    def hear(self, seconds: Sequence[float], loads: Float64Array) -> None:
         """Take the signals of one slot; ``loads`` are what the buckets bring."""
         assert self.router is not None
-        assert isinstance(self.scheme, ConsistentGrouping)
         busy = np.asarray(seconds, np.float64)
         if busy.sum() <= 0:
             return
@@ -54,30 +56,23 @@ class VirtualFunctions(Functions):
         pace = busy / np.maximum(held, 1e-300)
         expected = np.bincount(new, weights, busy.size) * np.where(held > 0, pace, pace[held > 0].mean())
         if (old != new).any() and expected.var() >= busy.var():
-            self._resume(before)
+            self.resume(before)
 
     def following(self, plan: Plan, workers: int, counted: Counted, shares: Float64Array) -> Plan:
         """Return where the virtual workers are now."""
         if self.router is None:
-            router = self.scheme.router(workers, self.seed)
-            assert isinstance(router, ConsistentGroupingRouter)
-            self.router = router
+            place = RouterPlace(workers, self.seed, source=0, sources=1)
+            self.router = ConsistentGroupingRouter(self.scheme, place)
         elif workers != self.router.workers:
             self.router.rescale(workers)
         owner = self.router.state.assignment.owner
-        buckets = np.repeat(owner, -(-SMALLEST_RING // owner.size)).astype(np.int32)
-        return with_owners(workers, buckets, NOTHING, np.zeros(0, np.int32), counted)
+        buckets = np.repeat(owner, -(-FEWEST_BUCKETS // owner.size)).astype(np.int32)
+        return one_owner_plan(workers, buckets, counted)
 
-    def to_text(self) -> str | None:
-        """Return the saved router."""
-        return None if self.router is None else base64.b64encode(self.router.to_bytes()).decode()
+    def to_bytes(self) -> bytes | None:
+        """Return the router, saved."""
+        return None if self.router is None else self.router.to_bytes()
 
-    def take(self, text: str | None) -> None:
+    def resume(self, saved: bytes) -> None:
         """Go on with a saved router."""
-        if text is not None:
-            self._resume(base64.b64decode(text))
-
-    def _resume(self, blob: bytes) -> None:
-        router = Router.from_bytes(blob)
-        assert isinstance(router, ConsistentGroupingRouter)
-        self.router = router
+        self.router = ConsistentGroupingRouter.from_bytes(saved)

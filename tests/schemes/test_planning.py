@@ -7,7 +7,7 @@ import pytest
 
 import evenflow as ef
 from evenflow.plan import make_plan
-from evenflow.plan.from_scheme import Counted, buckets_for, needs_counts, plan_for
+from evenflow.plan.counted import Counted
 from evenflow.schemes.base import list_schemes
 from evenflow.schemes.explicit import ExplicitRouter
 
@@ -23,9 +23,9 @@ def counted(z: float = 1.4, keys: int = 500, seed: int = 1) -> Counted:
 @pytest.mark.parametrize("name", PLANNABLE)
 def test_every_plannable_scheme_has_a_plan_whose_expectations_add_up(name: str) -> None:
     seen = counted()
-    plan = plan_for(ef.scheme(name), 12, seen, seed=3)
+    plan = ef.scheme(name).plan(12, seen, seed=3)
     assert plan.workers == 12
-    assert plan.buckets.size == buckets_for(ef.scheme(name), 12)
+    assert plan.buckets.size == ef.scheme(name).plan_buckets(12)
     assert plan.expected.sum() == pytest.approx(1)
     assert set(plan.route(seen.keys, np.zeros(seen.keys.size)).tolist()) <= set(range(12))
     if not ef.scheme(name).splits_keys:
@@ -35,12 +35,12 @@ def test_every_plannable_scheme_has_a_plan_whose_expectations_add_up(name: str) 
 @pytest.mark.parametrize("name", sorted(set(list_schemes()) - set(PLANNABLE)))
 def test_a_scheme_that_cannot_be_planned_says_so(name: str) -> None:
     with pytest.raises(ef.EvenflowError, match=rf"{name} decides row by row .*mode='online'.*fill"):
-        plan_for(ef.scheme(name), 4)
+        ef.scheme(name).plan(4)
 
 
 def test_fill_is_even_and_key_is_not() -> None:
-    assert plan_for(ef.scheme("fill"), 12, counted()).max_over_mean <= 1.01
-    blind = plan_for(ef.scheme("key"), 12, counted())
+    assert ef.scheme("fill").plan(12, counted()).max_over_mean <= 1.01
+    blind = ef.scheme("key").plan(12, counted())
     assert blind.keys.size == 0
     assert (np.diff(blind.buckets) >= 0).all()
     assert np.bincount(blind.buckets).tolist() == [64] * 12
@@ -48,7 +48,7 @@ def test_fill_is_even_and_key_is_not() -> None:
 
 def test_consistent_hash_moves_few_buckets_when_a_worker_joins() -> None:
     scheme = ef.scheme("consistent-hash")
-    before, after = plan_for(scheme, 20).buckets, plan_for(scheme, 21).buckets
+    before, after = scheme.plan(20).buckets, scheme.plan(21).buckets
     moved = before != after
     assert set(after[moved].tolist()) == {20}
     assert 0 < moved.mean() < 2 / 21
@@ -59,19 +59,19 @@ def test_explicit_has_the_map_of_its_router() -> None:
     router = scheme.router(12, 3)
     assert isinstance(router, ExplicitRouter)
     router.rebuild(seen.keys, seen.counts, seen.total)
-    plan = plan_for(scheme, 12, seen, seed=3)
+    plan = scheme.plan(12, seen, seed=3)
     assert {int(key): plan.homes_of(int(key))[0] for key in plan.keys} == router.mapping
     assert plan.keys.size > 5
     assert plan.weights.sum() <= 1
 
 
 def test_only_schemes_that_count_need_counts() -> None:
-    assert [name for name in PLANNABLE if needs_counts(ef.scheme(name))] == ["explicit", "fill"]
+    assert [name for name in PLANNABLE if ef.scheme(name).counts_keys] == ["explicit", "fill"]
 
 
 def test_nothing_counted_is_a_plan_too() -> None:
     for name in PLANNABLE:
-        assert plan_for(ef.scheme(name), 5).expected.sum() == pytest.approx(1)
+        assert ef.scheme(name).plan(5).expected.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.03, 0.2])
@@ -101,8 +101,7 @@ def test_buckets_stay_when_told_to() -> None:
     tail = rng.random(64 * 12) * 9000 * np.linspace(0.1, 3, 64 * 12)  # the last workers' buckets are heavy
     first = make_plan(12, seen.keys[:0], [])
     for split in (True, False):
-        plan = plan_for(
-            ef.scheme("fill"),
+        plan = ef.scheme("fill").plan(
             12,
             Counted(seen.keys, seen.counts, seen.total, tail),
             split=split,
@@ -111,5 +110,5 @@ def test_buckets_stay_when_told_to() -> None:
         )
         assert (plan.buckets == first.buckets).all()
         assert plan.expected.sum() == pytest.approx(1)
-    moved = plan_for(ef.scheme("fill"), 12, Counted(seen.keys, seen.counts, seen.total, tail), previous=first)
+    moved = ef.scheme("fill").plan(12, Counted(seen.keys, seen.counts, seen.total, tail), previous=first)
     assert (moved.buckets != first.buckets).any()

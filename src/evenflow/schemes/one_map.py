@@ -1,0 +1,77 @@
+"""Sources of ``explicit`` that share one map (`functions` has one splitter).
+
+After every ``every`` messages per source they look whether a resource is out of tolerance and a new map is
+worth its migration, as a single router does, from the sum of their counts. When the number of workers changes
+they make the new map from all counts. Routers that were equal and get the same counts stay equal.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from evenflow.kernels import Int64Array, UInt64Array
+from evenflow.schemes.coordination import NEVER, Coordinator
+from evenflow.schemes.cost_model import weigh
+from evenflow.schemes.explicit import Explicit, ExplicitRouter
+from evenflow.sketches.lossy_counting import add_up
+
+
+class OneMap(Coordinator):
+    """Several sources with one map."""
+
+    routers: Sequence[ExplicitRouter]
+
+    def __init__(self, scheme: Explicit, routers: Sequence[Any]):
+        super().__init__(routers)
+        self._looked_at = 0
+        self._missed = 0.0  # balance missed by not adopting better maps, as a single router adds it up
+        self.every = scheme.look_every * len(routers)
+        place = dataclasses.replace(self.routers[0].place, sources=1)
+        # has the function, and no counters: cheap to try things on
+        self._model = ExplicitRouter(dataclasses.replace(scheme, counting=False), place)
+
+    @property
+    def next_message(self) -> int:
+        """Before which message the routers look."""
+        return self._looked_at + self.every if self.every else NEVER
+
+    def before(self, message: int) -> None:
+        """Look, and adopt a new map if waiting has cost as much as migrating."""
+        self._looked_at = message
+        model = self._model
+        keys, counts, total = self._counted()
+        costs, workers = model.scheme.costs, model.workers
+        shares = counts / max(total, 1)
+        tracked = costs.tracked(shares, workers, model.scheme.epsilon(workers))
+        tail = costs.tail(shares[tracked])
+        now = costs.imbalance(shares[tracked], model.lookup(keys[tracked]), workers, tail)
+        if total == 0 or max(now.relative) <= 1:
+            self._missed = 0.0
+            return
+        trial = copy.deepcopy(model)
+        moved = trial.rebuild(keys, counts, total)
+        after = costs.imbalance(shares[tracked], trial.lookup(keys[tracked]), workers, tail)
+        self._missed, adopt = weigh(self._missed, now, after, moved.relative)
+        if adopt:
+            self._missed = 0.0
+            self._model = trial
+            for router in self.routers:
+                router.rebuild(keys, counts, total)
+
+    def rescale(self, workers: int) -> None:
+        """Change the number of workers of all routers, by the counts of all."""
+        keys, counts, total = self._counted()
+        for router in (self._model, *self.routers):
+            if total > 0:
+                router.rescale(workers, keys, counts, total)
+            else:
+                router.rescale(workers)
+
+    def _counted(self) -> tuple[UInt64Array, Int64Array, int]:
+        """Return keys, their counts and of how many messages, of all sources."""
+        counted = [router.counted() for router in self.routers]
+        keys, counts = add_up([(keys, counts) for keys, counts, _ in counted])
+        return keys, counts, sum(total for _, _, total in counted)
