@@ -25,9 +25,10 @@ import numpy as np
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.plan.bin_packing import settle
+from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.from_scheme import NOTHING, SMALLEST_RING, Counted, plan_for, with_owners
-from evenflow.plan.plan import BUCKETS_PER_WORKER, Plan, bucket_of, make_plan
 from evenflow.ring import build_ring
 from evenflow.schemes.base import Scheme, list_schemes
 from evenflow.schemes.consistent import ConsistentGrouping

@@ -13,7 +13,8 @@ import numpy as np
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
-from evenflow.plan.plan import BUCKETS_PER_WORKER, Plan, bucket_of, make_plan
+from evenflow.plan import Plan, bucket_of, make_plan
+from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.schemes.base import Scheme, list_schemes
 from evenflow.schemes.explicit import Explicit, ExplicitRouter
 from evenflow.schemes.fill import Fill
