@@ -1,4 +1,4 @@
-"""planning.py: which schemes can be planned, and that their plans are theirs."""
+"""from_scheme.py: which schemes can be planned, and that their plans are theirs."""
 
 from __future__ import annotations
 
