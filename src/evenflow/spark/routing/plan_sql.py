@@ -42,9 +42,8 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     arrays: dict[str, Array] = {
         "shifts": table.shifts,
         "hashes": np.append(table.keys.view(np.int64), 0)[table.slots],
-        "answers": np.append(answers, answers.dtype.type(-1))[
-            table.slots
-        ],  # in a free slot, a hash of 0 is -1
+        # -1 in free slots, where a hash of 0 would seem to be held
+        "answers": np.append(answers, -1).astype(answers.dtype)[table.slots],
         "cuts": table.cut,
         "homes": np.stack([table.below, table.above], axis=1).ravel(),
         "listed": table.keys.view(np.int64)[table.unslotted],
