@@ -12,14 +12,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evenflow.kernels import Float64Array, Int32Array, Int64Array
+from evenflow.blob import Array
 from evenflow.plan.plan import Plan
 from evenflow.plan.table import UPPER
 from evenflow.spark.routing.key_columns import helper, quoted
 
 _MOST_CELLS = 21  # bits for the number of a key's homes
-
-Array = Int32Array | Int64Array | Float64Array
 
 
 def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, worker: str) -> DataFrame:
