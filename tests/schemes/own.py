@@ -61,4 +61,4 @@ def send_by_value() -> None:
     """Let Spark's Python workers have these classes, which are in no module that they can import."""
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

@@ -15,14 +15,13 @@ from pyspark.sql import functions as F
 
 import evenflow as ef
 from arrow_samples import SPARK_TYPES, sample
-from evenflow.plan import Plan, make_plan
+from evenflow.plan import Plan
 from evenflow.schemes.base import list_schemes
 from evenflow.spark import balance
 from evenflow.spark.routing import key_counts
 from evenflow.spark.routing.key_columns import key_hash, with_keys
 from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.place import Placed, place
-from evenflow.spark.routing.plan_sql import route, with_worker
 from spark.explained import exchanges
 
 pytestmark = pytest.mark.spark
@@ -94,19 +93,6 @@ def test_the_same_rows_where_the_plan_says(
         for worker, row in placed:
             homes.setdefault(int(hashes[row]), set()).add(worker)
         assert all(len(some) == 1 for some in homes.values())
-
-
-def test_the_column_says_what_the_tables_say(spark: Any) -> None:
-    rng = np.random.default_rng(3)
-    keys = rng.integers(-(2**63), 2**63, 300)
-    rows = pa.table({"h": keys[rng.integers(0, 300, 4000)], "u": rng.random(4000)})
-    frame = spark.createDataFrame(rows)
-    for split in (True, False):
-        plan = make_plan(9, keys[:250].view(np.uint64), 1e4 * np.arange(1, 251) ** -1.3, 4e4, split=split)
-        got = with_worker(frame, plan, "h", F.col("u"), "w").toPandas()
-        assert got["w"].dtype == np.int32
-        expected = route(plan, got["h"].to_numpy().view(np.uint64), got["u"].to_numpy())
-        assert got["w"].to_numpy().tolist() == expected.tolist()
 
 
 def test_a_skewed_frame_is_even_with_one_exchange(spark: Any) -> None:

@@ -118,8 +118,11 @@ def operator_of(folder: Path) -> str:
 
 
 @pytest.mark.spark
-def test_schemes_that_need_no_counts_are_watched_but_not_refreshed(spark: Any, tmp_path: Path) -> None:
-    feed = Feed(spark, tmp_path, scheme="key")
+@pytest.mark.parametrize("scheme", ["key", "consistent-hash"])
+def test_schemes_that_need_no_counts_are_watched_but_not_refreshed(
+    spark: Any, tmp_path: Path, scheme: str
+) -> None:
+    feed = Feed(spark, tmp_path, scheme=scheme)
     try:
         feed.give("hot")
         assert loads(feed.query).max_over_mean > 3
@@ -127,6 +130,26 @@ def test_schemes_that_need_no_counts_are_watched_but_not_refreshed(spark: Any, t
         feed.query.stop()
     feed.balance_of_batches(spark)
     assert list(feed.control.notes("plan")) == []
+
+
+@pytest.mark.spark
+def test_buckets_out_of_order_and_hot_keys_go_where_the_plan_says(spark: Any, tmp_path: Path) -> None:
+    feed = Feed(spark, tmp_path, scheme="explicit")
+    try:
+        for _ in range(2):
+            feed.give("hot")
+        found = read_plan(feed.control, operator_of(feed.control.folder), WORKERS)
+    finally:
+        feed.query.stop()
+    feed.balance_of_batches(spark)
+    assert found is not None
+    plan = found[1]
+    assert (np.diff(plan.buckets) < 0).any()
+    tail = spark.read.parquet(feed.out).where("k != 'hot'").select("k", "worker").toPandas()
+    hashes = ef.hash_keys(pa.array(tail["k"]))
+    strangers = plan.table.find(hashes) < 0
+    assert strangers.sum() > 1000
+    assert (plan.table.route(hashes) == tail["worker"])[strangers].all()
 
 
 @pytest.mark.spark

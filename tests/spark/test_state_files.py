@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import EvenflowError
-from evenflow.plan import bucket_of as plan_bucket_of
-from evenflow.plan import make_plan
+from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.spark.state import files as state_files
 from evenflow.spark.state.compaction import needed_by, runs_to_merge
 from evenflow.spark.state.files import (
@@ -29,7 +28,7 @@ from evenflow.spark.state.files import (
     write_state,
 )
 from evenflow.spark.state.lock import release_lock, take_lock
-from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Owners, bucket_of
+from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Owners
 from evenflow.spark.state.schema import StateLayout
 
 LAYOUT = StateLayout(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]))
@@ -119,7 +118,7 @@ def test_owners_are_those_of_the_plan(workers: int, seed: int, others: int) -> N
         make_plan(number, hashes[:40], random.integers(1, 1000, 40), total=40_000, split=False)
         for number in (workers, others)
     ]
-    assert (bucket_of(hashes.view(np.int64), 77) == plan_bucket_of(hashes, 77)).all()
+    assert (bucket_of(hashes.view(np.int64), 77) == bucket_of(hashes, 77)).all()
     one, other = map(Owners.of, plans)
     homes = one.of_hashes(hashes.view(np.int64))
     assert (homes == plans[0].route(hashes, np.zeros(300))).all()
@@ -156,9 +155,17 @@ def test_rows_are_written_again_seldom() -> None:
 
 
 def test_a_worker_needs_the_files_of_its_buckets() -> None:
-    owners = Owners(
-        2, (np.arange(4096) >= 2048).astype(np.int32), np.array([1 << 52]), np.array([1], np.int32)
-    )  # a hot key in bucket 1 lives on worker 1
+    plan = Plan(
+        workers=2,
+        buckets=(np.arange(4096) >= 2048).astype(np.int32),
+        keys=np.array([1 << 52], np.uint64),  # in bucket 1, with its home on worker 1
+        weights=np.array([0.5]),
+        starts=np.array([0, 1]),
+        homes=np.array([1], np.int32),
+        parts=np.ones(1),
+        expected=np.array([0.5, 0.5]),
+    )
+    owners = Owners.of(plan)
     files = [fake(0, 0, 1, [1]), fake(1, 1, 1, [2]), fake(2, 2, 1, [4000]), fake(3, 3, 1, [2, 4000])]
     assert needed_by(files, owners) == ((0, 1, 3), (0, 2, 3))
     assert needed_by([], owners) == ((), ())

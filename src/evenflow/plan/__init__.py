@@ -1,5 +1,21 @@
-"""A decision as data: which worker gets which key, made before the rows are seen."""
+"""A decision as data: which worker gets which key, made before the rows are seen.
 
-from evenflow.plan.plan import Plan, bucket_of, make_plan
+Names load on first use: Python workers import :mod:`evenflow.plan.table`, which must not bring numba.
+"""
 
-__all__ = ["Plan", "bucket_of", "make_plan"]
+from typing import TYPE_CHECKING
+
+import lazy_loader
+
+if TYPE_CHECKING:
+    from evenflow.plan.build import make_plan
+    from evenflow.plan.plan import Plan
+    from evenflow.plan.table import PlanTable, bucket_of
+
+__all__ = ["Plan", "PlanTable", "bucket_of", "make_plan"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__, _ = lazy_loader.attach(
+        __name__,
+        submod_attrs={"build": ["make_plan"], "plan": ["Plan"], "table": ["PlanTable", "bucket_of"]},
+    )

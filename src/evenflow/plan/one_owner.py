@@ -11,8 +11,10 @@ import dataclasses
 import numpy as np
 
 from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import NOTHING, Counted
-from evenflow.plan.plan import BUCKETS_PER_WORKER, Plan, bucket_of
+from evenflow.plan.plan import Plan
+from evenflow.plan.table import bucket_of
 
 FEWEST_BUCKETS = 4096
 

@@ -51,8 +51,8 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import GOLDEN, mix, to_range
 from evenflow.plan import Plan, make_plan
+from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import Counted
-from evenflow.plan.plan import BUCKETS_PER_WORKER
 from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, register
 from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.owner_plans import OwnerPlans

@@ -13,9 +13,9 @@ import numpy as np
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import candidate
 from evenflow.plan import Plan
+from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import enough_buckets, equal_ranges, one_owner_plan
-from evenflow.plan.plan import BUCKETS_PER_WORKER
 from evenflow.schemes.base import Router, RouterPlace, Scheme, register
 from evenflow.schemes.owner_plans import OwnerPlans
 

@@ -1,6 +1,6 @@
 """The plan of a streaming query as a tiny data source, which Spark reads again for every micro-batch.
 
-One row per hot key: its hash and the cells of its homes (:mod:`evenflow.spark.routing.plan_sql`). The query
+One row per hot key: its hash and the cells of its homes (:class:`evenflow.plan.table.PlanTable`). The query
 joins it by broadcast, so the rows read are frozen for the batch. Without a readable file there are no rows:
 every key goes where its bucket goes, and the log gets a line. Keep imports light: Python workers import this
 module.

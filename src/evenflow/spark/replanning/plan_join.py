@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenflow.plan import Plan
@@ -60,30 +60,55 @@ def with_refreshed_worker(
     df: DataFrame, refresher: Refresher, hashed: str, draw: Column | None, worker: str
 ) -> DataFrame:
     """Return a streaming ``df`` with every row's worker, by the plan that is current in its micro-batch."""
-    spark = df.sparkSession
-    name = watch(spark, refresher.control, refresher.operator, refresher)
-    parts = ("below", "cut", "above", "serial")
-    steps = ("hash", "draw", "key", *parts, "wide", "cell")
-    names = {step: helper([*df.columns, worker], step) for step in steps}
-    hash_, draw_, key, below, cut, above, serial, wide, cell = (F.col(name) for name in names.values())
-    table = (
+    name = watch(df.sparkSession, refresher.control, refresher.operator, refresher)
+    names = {step: helper([*df.columns, worker], step) for step in ("hash", "tail", "serial")}
+    hash_, tail, serial = (F.col(name) for name in names.values())
+    hot_keys = current_plan(df.sparkSession, refresher.control, refresher.operator, refresher.workers)
+    rows = df.select("*", F.expr(hashed).alias(names["hash"]))
+    rows = rows.select("*", bucket_home(df, refresher.plan, names["hash"]).alias(names["tail"]))
+    placed = with_joined_worker(rows, hot_keys, hash_, tail, draw, worker, names["serial"])
+    seen = observe(placed, name, hash_, F.col(worker), refresher.workers, tail, serial)
+    return seen.drop(*names.values())
+
+
+def current_plan(spark: SparkSession, control: Control, operator: str, workers: int) -> DataFrame:
+    """Return the hot keys of the plan in a control directory, which every micro-batch reads again."""
+    return (
         spark.read.format(FORMAT)
-        .option("control", str(refresher.control.folder))
-        .option("operator", refresher.operator)
-        .option("workers", str(refresher.workers))
+        .option("control", str(control.folder))
+        .option("operator", operator)
+        .option("workers", str(workers))
         .load()
-        .select(F.col("hash").alias(names["key"]), *(F.col(part).alias(names[part]) for part in parts))
     )
-    drawn = (F.lit(0.0) if draw is None else draw).alias(names["draw"])
+
+
+def with_joined_worker(
+    df: DataFrame,
+    hot_keys: DataFrame,
+    hashed: Column,
+    bucket: Column,
+    draw: Column | None,
+    worker: str,
+    serial: str,
+) -> DataFrame:
+    """Return ``df`` with every row's worker: of its hot key, or the home of its ``bucket``.
+
+    The steps for a hot key are those of :class:`evenflow.plan.table.PlanTable`. The plan's serial number is
+    in the column ``serial``, null where no key is hot.
+    """
+    columns = ("hash", "below", "cut", "above")
+    steps = ("draw", *columns, "wide", "cell")
+    names = {step: helper([*df.columns, worker, serial], f"plan_{step}") for step in steps}
+    draw_, key, below, cut, above, wide, cell = (F.col(name) for name in names.values())
+    table = hot_keys.select(
+        *(F.col(column).alias(names[column]) for column in columns), F.col("serial").alias(serial)
+    )
     home = F.when(wide - cell < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
-    tail = F.expr(bucket_home(refresher.plan, names["hash"]))
-    placed = (
-        df.select("*", F.expr(hashed).alias(names["hash"]), drawn)
-        .join(F.broadcast(table), hash_ == key, "left")
+    return (
+        df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
+        .join(F.broadcast(table), hashed == key, "left")
         .select("*", (draw_ * F.size(below)).alias(names["wide"]))
         .select("*", wide.cast("int").alias(names["cell"]))
-        .select("*", F.when(key.isNotNull(), home).otherwise(tail).alias(worker))
-        .drop(*(names[step] for step in steps if step not in ("hash", "serial")))
+        .select("*", F.when(key.isNotNull(), home).otherwise(bucket).alias(worker))
+        .drop(*names.values())
     )
-    seen = observe(placed, name, hash_, F.col(worker), refresher.workers, tail, serial)
-    return seen.drop(names["hash"], names["serial"])

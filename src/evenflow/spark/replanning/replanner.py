@@ -13,10 +13,10 @@ the last batch alone, unless it is small: then the past is added, at most half o
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evenflow.blob import Array
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
@@ -26,10 +26,6 @@ from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import Observed
 from evenflow.spark.replanning.plan_datasource import plan_file
 from evenflow.spark.routing.key_counts import CERTAIN, named
-from evenflow.spark.routing.plan_sql import alias_cells
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("evenflow.spark")
 
@@ -84,25 +80,33 @@ class Refresher:
     def _buckets(self, hot: Counted, seen: Observed) -> Float64Array:
         """Return rows per bucket: hot keys, and what the tail brings to a worker spread over its buckets."""
         buckets, size = self.plan.buckets, self.plan.buckets.size
-        lives = bucket_of(hot.keys, size)
+        hot_buckets = bucket_of(hot.keys, size)
         in_batch = _pick(seen.keys, seen.counts, hot.keys)
-        now = np.maximum(seen.tail - np.bincount(buckets[lives], in_batch, self.workers), 0.0)
+        now = np.maximum(seen.tail - np.bincount(buckets[hot_buckets], in_batch, self.workers), 0.0)
         share = now / seen.total
         self.tail = share if self.tail is None else PAST * self.tail + (1 - PAST) * share
         rest = max(0.0, hot.total - float(hot.counts.sum()))
         by_worker = self.tail * (rest / max(float(self.tail.sum()), 1e-300))
         per_worker = np.maximum(np.bincount(buckets, minlength=self.workers), 1)
-        return (by_worker / per_worker)[buckets] + np.bincount(lives, hot.counts, size)
+        return (by_worker / per_worker)[buckets] + np.bincount(hot_buckets, hot.counts, size)
 
     def write(self) -> None:
         """Write the plan and the cells of its hot keys, under the next serial number."""
         self.serial += 1
         self.used = {self.serial: self.plan, **dict(list(self.used.items())[:_REMEMBERED])}
-        cells = alias_cells(self.plan)
-        arrays = {"keys": self.plan.keys, **cells._asdict()}
-        header = {"serial": self.serial, "workers": self.workers, "plan": self.plan.to_json()}
-        if not self.control.write(plan_file(self.operator), "plan", header, arrays):
+        if not write_plan(self.control, self.operator, self.serial, self.plan):
             log.warning("the plan cannot be written to %s; rows go by hash", self.control.folder)
+
+
+def write_plan(control: Control, operator: str, serial: int, plan: Plan) -> bool:
+    """Write a plan, and its hot keys as the data source reads them; return whether that worked."""
+    table = plan.table
+    arrays: dict[str, Array] = {
+        "keys": table.keys, "starts": table.starts, "below": table.below, "cut": table.cut,
+        "above": table.above,
+    }  # fmt: skip
+    header = {"serial": serial, "workers": plan.workers, "plan": plan.to_json()}
+    return control.write(plan_file(operator), "plan", header, arrays)
 
 
 def read_plan(control: Control, operator: str, workers: int) -> tuple[int, Plan] | None:

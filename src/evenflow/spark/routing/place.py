@@ -122,7 +122,7 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
         log.info(reason)
     direct = None
     if not (df.isStreaming or plan.keys.size or any(column.is_helper for column in keys)):
-        direct = (df, F.expr(bucket_home(plan, hashed)))
+        direct = (df, bucket_home(df, plan, hashed))
     return Placed(frame, worker, workers, keys, df.columns, "planned", scheme, plan, reasons, control, direct)
 
 

@@ -24,8 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evenflow.plan.table import bucket_of
 from evenflow.spark.grouped.runs import same
-from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Bools, Hashes, bucket_of
+from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Bools, Hashes
 from evenflow.spark.state.schema import BATCH, HASH, REMOVED, UNTIL
 
 FOLDER = "data"

@@ -20,11 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenflow.plan.table import bucket_of
 from evenflow.spark.grouped.record_columns import Records, to_values
 from evenflow.spark.grouped.runs import HANDED, Batches, Layout, cut, failure, to_pandas
 from evenflow.spark.state.batch_time import Time
 from evenflow.spark.state.files import NEVER, DamagedFile, StateFile, StateReader, write_state
-from evenflow.spark.state.owner_lookup import Hashes, Owners, bucket_of
+from evenflow.spark.state.owner_lookup import Hashes, Owners
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.results import Given
 from evenflow.spark.state.schema import HASH, REMOVED, StateLayout

@@ -1,8 +1,10 @@
-"""plan.py: a plan routes as it says, explains itself and survives JSON."""
+"""A plan routes as it says, explains itself and survives JSON."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import evenflow as ef
 from evenflow.plan import Plan, bucket_of, make_plan
+from plan.plans import plans, rows_for
 
 
 def counted(z: float, keys: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -92,23 +95,67 @@ def test_shares_follow_capacities() -> None:
     assert plan.expected == pytest.approx([1 / 8, 1 / 8, 1 / 8, 5 / 8], rel=0.03)
 
 
-def test_json_round_trip_and_refusals() -> None:
-    hashes, counts = counted(1.2, 50)
-    plan = make_plan(5, hashes, counts)
+@given(plan=plans(most_keys=60))
+def test_json_round_trip_is_exact(plan: Plan) -> None:
     again = Plan.from_json(plan.to_json())
-    rows, draws = np.repeat(hashes, 3), np.random.default_rng(1).random(150)
-    assert again.route(rows, draws).tolist() == plan.route(rows, draws).tolist()
+    for field in fields(Plan):
+        before, after = getattr(plan, field.name), getattr(again, field.name)
+        assert np.array_equal(before, after)
+        assert getattr(before, "dtype", int) == getattr(after, "dtype", int)
+    hashes, draws = rows_for(plan, 100, 1)
+    assert again.route(hashes, draws).tolist() == plan.route(hashes, draws).tolist()
+    assert again.to_json() == plan.to_json()
     assert again.explain() == plan.explain()
-    content = json.loads(plan.to_json())
-    for damage, sentence in [
-        ({"version": 9}, "version 9"),
-        ({"workers": 2}, "outside 0 to 1"),
-        ({"hot": 3}, "not a plan"),
-    ]:
-        with pytest.raises(ef.EvenflowError, match=sentence):
-            Plan.from_json(json.dumps({**content, **damage}))
-    with pytest.raises(ef.EvenflowError, match="not a plan"):
-        Plan.from_json(plan.to_json()[:-5])
+
+
+HOT = {"key": "7", "weight": 0.5, "homes": [0, 1], "parts": [0.25, 0.75]}
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        ({"version": 9}, "version 9, this evenflow reads version 1; make a new plan"),
+        ({"workers": 0}, "workers is 0"),
+        ({"workers": 1.5}, r"workers has 1\.5, not a whole number"),
+        ({"workers": None}, "workers has null, not a whole number"),
+        ({"workers": True}, "workers has true, not a whole number"),
+        ({"buckets": []}, "buckets is empty"),
+        ({"buckets": [0, 2]}, "buckets has worker 2, outside 0 to 1"),
+        ({"buckets": [0, 1.5]}, r"buckets has 1\.5"),
+        ({"buckets": None}, "buckets is null, not an array"),
+        ({"expected": [1.0]}, "expected has 1 values for 2 workers"),
+        ({"expected": [0.5, None]}, "expected has null, not a finite number"),
+        ({"expected": [float("nan"), 0.5]}, "expected has NaN, not a finite number"),
+        ({"hot": 3}, "hot is 3, not an array"),
+        ({"hot": [3]}, "hot holds 3, not an object"),
+        ({"hot": [HOT, HOT]}, "key 7 is listed twice"),
+        ({"hot": [{**HOT, "key": 7}]}, "key is 7, not a string"),
+        ({"hot": [{**HOT, "key": "-1"}]}, "not a string of a number"),
+        ({"hot": [{**HOT, "key": str(2**64)}]}, "not a string of a number"),
+        ({"hot": [{**HOT, "key": "0" * 30}]}, "not a string of a number"),
+        ({"hot": [{**HOT, "weight": -0.5}]}, r"weight of key 7 has -0\.5"),
+        ({"hot": [{**HOT, "weight": None}]}, "weight of key 7 has null"),
+        ({"hot": [{**HOT, "weight": float("inf")}]}, "weight of key 7 has Infinity"),
+        ({"hot": [{**HOT, "weight": 10**400}]}, "weight of key 7 has 1000"),
+        ({"hot": [{**HOT, "homes": []}]}, "homes of key 7 is empty"),
+        ({"hot": [{**HOT, "homes": [0, -1]}]}, "homes of key 7 has worker -1, outside 0 to 1"),
+        ({"hot": [{**HOT, "homes": [0]}]}, "key 7 has 1 homes and 2 parts"),
+        ({"hot": [{**HOT, "parts": [0.25, 0.5]}]}, r"parts of key 7 sum to 0\.75, not to 1"),
+        ({"hot": [{**HOT, "parts": [1.5, -0.5]}]}, r"parts of key 7 has -0\.5"),
+        ({"hot": [{"key": "7"}]}, "weight of key 7 is missing"),
+    ],
+)
+def test_json_that_is_no_plan_gets_a_sentence(damage: dict[str, Any], sentence: str) -> None:
+    content = {"version": 1, "workers": 2, "buckets": [0, 1], "expected": [0.5, 0.5], "hot": [HOT]}
+    assert Plan.from_json(json.dumps(content)).homes_of(7) == [0, 1]
+    with pytest.raises(ef.EvenflowError, match=sentence):
+        Plan.from_json(json.dumps({**content, **damage}))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", "{}", "[" * 100_000])
+def test_text_that_is_no_plan_gets_a_sentence(text: str) -> None:
+    with pytest.raises(ef.EvenflowError, match=r"^this is not a plan: .*; pass what to_json\(\) returned\.$"):
+        Plan.from_json(text)
 
 
 def test_bad_input_gets_a_sentence() -> None:

@@ -1,0 +1,83 @@
+"""One way from plan to worker: numpy, the SQL of `balance` and the join of streams choose the same one."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from evenflow.plan import Plan, make_plan
+from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.replanning.listener import watch
+from evenflow.spark.replanning.plan_join import current_plan, with_joined_worker
+from evenflow.spark.replanning.replanner import write_plan
+from evenflow.spark.routing.plan_sql import bucket_home, with_worker
+from evenflow.spark.state.owner_lookup import Owners
+from plan.plans import plans, rows_for
+
+pytestmark = pytest.mark.spark
+
+
+def on_spark(spark: Any, folder: Path, plan: Plan, hashes: Any, draws: Any) -> dict[str, list[int]]:
+    """Return the workers that each back end on Spark chooses, in one job."""
+    control = Control(folder)
+    watch(spark, control, "op")  # registers the data source
+    assert write_plan(control, "op", 7, plan)
+    rows = pa.table({"i": np.arange(hashes.size), "h": hashes.view(np.int64), "u": draws})
+    df = with_worker(spark.createDataFrame(rows), plan, "h", F.col("u"), "sql")
+    df = with_worker(df, plan, "h", None, "undrawn")
+    df = df.select("*", bucket_home(df, plan, "h").alias("bucket"))
+    hot_keys = current_plan(spark, control, "op", plan.workers)
+    df = with_joined_worker(df, hot_keys, F.col("h"), F.col("bucket"), F.col("u"), "joined", "serial")
+    found = df.orderBy("i").toArrow()
+    serials = {7 if hot else None for hot in plan.table.find(hashes) >= 0}
+    assert set(found["serial"].to_pylist()) == serials
+    assert {found[name].type for name in ("sql", "undrawn", "joined")} == {pa.int32()}
+    return {name: found[name].to_pylist() for name in ("sql", "undrawn", "joined")}
+
+
+@settings(max_examples=8, phases=[Phase.explicit, Phase.generate])  # shrinking would be hundreds of jobs
+@given(plan=plans(), seed=st.integers(0, 2**32))
+def test_all_back_ends_choose_the_same_worker(
+    spark: Any, tmp_path_factory: pytest.TempPathFactory, plan: Plan, seed: int
+) -> None:
+    hashes, draws = rows_for(plan, 2000, seed)
+    found = on_spark(spark, tmp_path_factory.mktemp("control"), plan, hashes, draws)
+    expected = plan.route(hashes, draws).tolist()
+    assert found["sql"] == expected
+    assert found["joined"] == expected
+    assert found["undrawn"] == plan.route(hashes, np.zeros(hashes.size)).tolist()
+    if not plan.splits:
+        assert Owners.of(plan).of_hashes(hashes.view(np.int64)).tolist() == expected
+
+
+def test_a_plan_that_a_planner_makes(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    keys = rng.integers(0, 2**64, 3000, np.uint64)
+    tail = rng.integers(1, 30, 64 * 50)  # buckets that move
+    plan = make_plan(50, keys, 1e4 * np.arange(1, 3001) ** -1.3, bucket_counts=tail * 40)
+    assert plan.splits > 4
+    assert (np.diff(plan.buckets) < 0).any()
+    hashes, draws = rows_for(plan, 20_000, 5)
+    found = on_spark(spark, tmp_path, plan, hashes, draws)
+    assert found["sql"] == found["joined"] == plan.route(hashes, draws).tolist()
+
+
+def test_an_explained_frame_stays_short(spark: Any) -> None:
+    keys = np.random.default_rng(3).integers(0, 2**64, 5000, np.uint64)
+    plan = make_plan(100, keys, 1e4 * np.arange(1, 5001) ** -1.3)
+    df = with_worker(
+        spark.range(10).selectExpr("id as user_id", "id as v"), plan, "xxhash64(user_id)", F.rand(1), "w"
+    )
+    text = io.StringIO()
+    with redirect_stdout(text):
+        df.repartitionById(100, F.col("w")).drop("w").explain()
+    assert len(text.getvalue()) < 3000
