@@ -20,17 +20,18 @@ from evenflow.plan.from_scheme import buckets_for, check_plannable, needs_counts
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.base import scheme as scheme_named
 from evenflow.spark.monitoring.control_dir import own_folder
+from evenflow.spark.routing.draws import HOME, draw_by_content, draw_by_position
 from evenflow.spark.routing.key_columns import (
     Key,
     KeyColumn,
-    content_hash,
     helper,
     key_hash,
     quoted,
     with_keys,
 )
-from evenflow.spark.routing.key_counts import count_keys, draw_by_content, draw_by_position
+from evenflow.spark.routing.key_counts import count_keys
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
+from evenflow.spark.routing.row_content import row_content
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 
 log = logging.getLogger("evenflow.spark")
@@ -148,10 +149,10 @@ def _place_planned(
         plan = plan_for(scheme, workers, split=split, seed=seed)
     else:
         plan = _look(keyed, hashed, workers, scheme, split, sample, seed, reasons)
-    draw = None
+    draw, added = None, list[str]()
     refreshed = df.isStreaming and needs_counts(scheme)
     if plan.splits or (refreshed and split and getattr(scheme, "split", scheme.splits_keys)):
-        keyed, draw = draw_for(keyed, df, keys, order, seed, reasons)
+        keyed, draw, added = draw_for(keyed, df, keys, order, seed, reasons)
     worker = helper(keyed, "worker")
     if df.isStreaming:
         from evenflow.spark.replanning.plan_join import place_stream
@@ -159,6 +160,7 @@ def _place_planned(
         frame = place_stream(keyed, keys, control or own_folder(), scheme, split, seed, plan, draw, worker)
     else:
         frame = with_worker(keyed, plan, hashed, draw, worker)
+    frame = frame.drop(*added)
     for reason in reasons:
         log.info(reason)
     direct = None
@@ -194,8 +196,8 @@ def _look(
 
 def draw_for(
     keyed: DataFrame, df: DataFrame, keys: list[KeyColumn], order: str, seed: int, reasons: list[str]
-) -> tuple[DataFrame, Column]:
-    """Return the frame, sorted if need be, and the draw that picks a home of a key with several."""
+) -> tuple[DataFrame, Column, list[str]]:
+    """Return the frame, sorted if need be, the draw that picks one of a key's homes, and columns it added."""
     if order == "auto":
         if has_fixed_order(df):
             order = "as-is"
@@ -210,12 +212,14 @@ def draw_for(
                 "stay together" + ("" if df.isStreaming else " (order='sort' would split them too)")
             )
     if order == "content":
-        return keyed, draw_by_content(content_hash(df, seed))
+        content, hashed = row_content(keyed), helper(keyed, "content")
+        hashed_rows = content.frame.select("*", content.hash(seed).alias(hashed)).drop(*content.added)
+        return hashed_rows, F.expr(draw_by_content(quoted(hashed))), [hashed]
     if order == "sort":
         if df.isStreaming:
             raise EvenflowError("order is 'sort', and Spark does not sort streams; use 'content' or 'as-is'.")
         keyed = sorted_by_content(keyed, seed)
-    return keyed, draw_by_position(seed)
+    return keyed, F.expr(draw_by_position(seed, HOME, df.isStreaming)), []
 
 
 def as_scheme(scheme: str | Scheme) -> Scheme:
