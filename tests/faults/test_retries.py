@@ -17,6 +17,7 @@ import pytest
 
 from evenflow.streams import Zipf
 from evenflow.testing import LocalCluster, wait_for
+from spark.tricky_rows import tricky_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -29,6 +30,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run the job once: everything on one cluster, with one executor killed when the job says it runs."""
     folder = tmp_path_factory.mktemp("retries")
     write_rows(folder / "rows")
+    pq.write_table(tricky_rows(6000, seed=1), folder / "tricky")
     with LocalCluster() as cluster:
         command = [sys.executable, str(JOB), cluster.master, str(folder), str(cluster.folder / "local")]
         with (folder / "log").open("wb") as log:
@@ -73,6 +75,14 @@ def test_same_rows_on_the_same_workers(results: dict[str, Any], placement: str) 
     rows = [count for count, _ in found["without"].values()]
     assert sum(rows) == ROWS
     assert max(rows) <= 1.05 * ROWS / 6
+
+
+@pytest.mark.parametrize("order", ["sorted", "content"])
+def test_no_row_is_lost_without_the_checksum(results: dict[str, Any], order: str) -> None:
+    found = results["unordered"]
+    assert found[f"{order}: files were lost"]
+    assert len(found["input"]) == 6000
+    assert found[order] == found["input"]
 
 
 def test_an_executor_is_killed(results: dict[str, Any]) -> None:

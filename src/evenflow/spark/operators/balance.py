@@ -36,9 +36,12 @@ def balance(
 
     ``mode``: "planned" counts the keys in a first pass (over ``sample`` of the rows; None: as many as the
     balance needs) unless a ``plan`` is given; "online" decides row by row as in the papers; "auto" takes the
-    first where the scheme can be planned. ``order`` says how rows of a split key are told apart: "as-is"
-    (their order is fixed; your promise), "sort", "content" (by what they hold), or "auto". ``on_placed`` gets
-    what was chosen, with the plan and the reasons.
+    first where the scheme can be planned. ``order`` says how rows of a split key are told apart: "sort" (by
+    position after a sort in which only identical rows tie), "content" (by what they hold), "as-is" (by
+    position as they come), or "auto". "as-is" is your promise that a task that runs again reads its rows in
+    the same order; if it is broken while Spark's order-independent shuffle checksum is off, or before Spark
+    4.2, rows are lost and repeated silently. ``on_placed`` gets what was chosen, with the plan and the
+    reasons.
     """
 
     def transformed(df: DataFrame) -> DataFrame:
