@@ -112,7 +112,7 @@ def test_maps_with_the_same_entries_share_a_hash_and_have_an_order(spark: Any) -
     assert len(set(hashes)) == 1
 
 
-class Point(T.UserDefinedType):
+class Point(T.UserDefinedType):  # type: ignore[misc]
     """A point on a line, with a type that only Python knows."""
 
     @classmethod
