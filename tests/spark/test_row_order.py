@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +15,7 @@ from pyspark.sql import types as T
 
 from evenflow.spark import balance
 from evenflow.spark.routing.row_content import row_content
-from spark.tricky_rows import tricky_rows
+from spark.tricky_rows import arriving, tricky_rows
 
 pytestmark = pytest.mark.spark
 
@@ -156,17 +154,6 @@ def test_columns_of_one_name(spark: Any) -> None:
     placed = df.transform(balance("y", 3, order="sort"))
     assert placed.columns == df.columns
     assert Counter(map(str, placed.collect())) == Counter(map(str, df.collect()))
-
-
-def arriving(df: Any, salt: int) -> Any:
-    """Return ``df`` with the rows of each partition in an order of their own."""
-
-    def mix(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if came := list(batches):
-            rows = pa.Table.from_batches(came)
-            yield from rows.take(np.random.default_rng(salt).permutation(len(rows))).to_batches()
-
-    return df.repartition(3, "part").mapInArrow(mix, df.schema)
 
 
 @settings(max_examples=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,3 +30,14 @@ def tricky_rows(rows: int, seed: int) -> pa.Table:
     }
     keys = np.where(rng.random(rows) < 0.75, 0, rng.integers(1, 50, rows))
     return pa.table({"key": keys, "part": rng.integers(0, 3, rows), **columns})
+
+
+def arriving(df: Any, salt: int) -> Any:
+    """Return ``df`` with the rows of each partition in an order of their own."""
+
+    def mix(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if came := list(batches):
+            rows = pa.Table.from_batches(came)
+            yield from rows.take(np.random.default_rng(salt).permutation(len(rows))).to_batches()
+
+    return df.repartition(3, "part").mapInArrow(mix, df.schema)
