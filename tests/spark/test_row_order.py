@@ -156,16 +156,14 @@ def test_columns_of_one_name(spark: Any) -> None:
     assert Counter(map(str, placed.collect())) == Counter(map(str, df.collect()))
 
 
-@settings(max_examples=3)
-@given(seed=st.integers(0, 2**32), rows=st.sampled_from([40, 2000]))
+@settings(max_examples=2)
+@given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize(
     "options",
     [{"mode": "planned", "order": "sort"}, {"mode": "planned", "order": "content"}, {"mode": "online"}],
 )
-def test_rows_go_where_they_went_however_they_come(
-    spark: Any, options: dict[str, Any], seed: int, rows: int
-) -> None:
-    df = spark.createDataFrame(tricky_rows(rows, seed))
+def test_rows_go_where_they_went_however_they_come(spark: Any, options: dict[str, Any], seed: int) -> None:
+    df = spark.createDataFrame(tricky_rows(3000, seed))  # hundreds differ only where a plain hash ties
     found = []
     for salt in (1, 2):
         placed = arriving(df, salt).transform(balance("key", 5, **options))
