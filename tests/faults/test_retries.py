@@ -17,10 +17,12 @@ import pytest
 
 from evenflow.streams import Zipf
 from evenflow.testing import LocalCluster, wait_for
+from spark.tricky_rows import tricky_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 JOB = Path(__file__).parent / "jobs" / "retries.py"
+UNORDERED = JOB.with_name("unordered.py")
 ROWS = 20_000
 
 
@@ -84,3 +86,27 @@ def test_an_aggregate_is_that_of_plain_spark(results: dict[str, Any]) -> None:
     ours, plain = results["aggregate"]
     assert ours == plain
     assert sum(rows for _, rows in ours) == ROWS
+
+
+@pytest.fixture(scope="module")
+def unordered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run the job whose rows have no fixed order, with Spark's checksum off."""
+    folder = tmp_path_factory.mktemp("unordered")
+    pq.write_table(tricky_rows(6000, seed=1), folder / "rows.parquet")
+    command = [sys.executable, str(UNORDERED), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("order", ["sort", "content"])
+def test_no_row_is_lost_without_the_checksum(unordered: dict[str, Any], order: str) -> None:
+    assert unordered[f"{order}: files were lost"]
+    assert len(unordered["input"]) == 6000
+    assert unordered[order] == unordered["input"]
+
+
+def test_a_broken_promise_is_as_unsafe_as_the_docs_say(unordered: dict[str, Any]) -> None:
+    assert unordered["as-is: files were lost"]
+    assert unordered["as-is"] != unordered["input"]  # also: the job above does what it should

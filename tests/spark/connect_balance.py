@@ -12,6 +12,7 @@ from evenflow.spark import balance, loads
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.testing import wait_for
 from spark.stream_files import read_batches, write_batches
+from spark.tricky_rows import arriving, tricky_rows
 
 
 def found(spark: Any, folder: Path) -> dict[str, Any]:
@@ -26,6 +27,8 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     seen["batch"] = loads(out, "k", workers=4).max_over_mean
     online = df.repartition(3).transform(balance("k", 4, "d-choices", "online"))
     seen["online"] = loads(online, "k", workers=4).max_over_mean
+
+    seen["order"] = places(spark, 1) == places(spark, 2)
 
     write_batches(folder / "source", [rows] * 4)
     control = Control(folder / "control")
@@ -45,3 +48,11 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     query.stop()
     seen["rows"] = spark.read.parquet(str(folder / "out")).count()
     return seen
+
+
+def places(spark: Any, salt: int) -> list[str]:
+    """Return where rows with columns of one name and collated text go, in one of their arrival orders."""
+    rows = arriving(spark.createDataFrame(tricky_rows(500, seed=1)), salt)
+    twice = rows.selectExpr("*", "text as number", "collate(text, 'UTF8_LCASE') as word")
+    placed = twice.transform(balance("key", 4, order="sort"))
+    return sorted(map(str, placed.select(F.spark_partition_id(), "*").collect()))

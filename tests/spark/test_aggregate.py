@@ -31,6 +31,32 @@ def test_keys_of_any_type_several_at_once_and_windows(spark: Any, kind: str) -> 
     assert rows_of(found.collect()) == rows_of(wanted.collect())
 
 
+FLOATS = {
+    "double": "d",
+    "float": "float(d)",
+    "struct": "if(d is null, null, named_struct('x', d, 'y', named_struct('z', float(d))))",
+    "array": "array(d, null)",
+    "structs in arrays": "array(named_struct('x', d))",
+    "arrays in structs": "named_struct('x', array(d))",
+}
+
+
+@pytest.mark.parametrize("form", sorted(FLOATS))
+def test_zeros_and_nan_in_keys_come_out_as_from_spark(spark: Any, form: str) -> None:
+    """Spark's groupBy returns 0.0 for -0.0, at every depth; compared as text, which shows the sign."""
+    values = [-0.0, -0.0, -0.0, 1.5, float("nan"), None]
+    for zeros in ([], [0.0]):  # only -0.0, then both
+        rows = [(value,) for value in [*values, *zeros] * 40]
+        df = spark.createDataFrame(rows, "d double").selectExpr(f"{FLOATS[form]} as k")
+        wanted = sorted(map(str, df.groupBy("k").count().withColumnRenamed("count", "rows").collect()))
+        got: list[Any] = []
+        found = aggregate(df, "k", Rows(), "rows long", workers=3, on_placed=got.append, **SPLITS)
+        assert sorted(map(str, found.collect())) == wanted
+        assert got[0].plan.splits  # the zeros are on several workers and merged
+        whole = aggregate(df, "k", Rows(), "rows long", workers=3, plan=None, scheme="key")
+        assert sorted(map(str, whole.collect())) == wanted
+
+
 class Sums(NamedTuple):
     """A state with names."""
 

@@ -47,6 +47,21 @@ def test_same_result_as_apply_in_arrow(spark: Any, made: tuple[str, pa.Table], w
     assert rows_of(apply(df, "k", describe, schema, workers=workers).collect()) == rows_of(wanted)
 
 
+def test_a_key_keeps_the_sign_of_its_zero_as_in_apply_in_arrow(spark: Any) -> None:
+    def key_of(key: Any, group: pa.Table) -> pa.Table:
+        return pa.table({"key": [str([part.as_py() for part in key])], "n": [group.num_rows]})
+
+    rows = [(value,) for value in [-0.0, 1.5, float("nan"), None] * 5]
+    df = spark.createDataFrame(rows, "d double").selectExpr(
+        "d", "float(d) as f", "named_struct('x', d) as s", "array(named_struct('x', d)) as a"
+    )
+    for key in (["d"], ["f", "s"], ["a"]):
+        wanted = df.groupBy(*key).applyInArrow(key_of, "key string, n long").collect()
+        found = apply(df, key, key_of, "key string, n long", workers=3).collect()
+        assert sorted(map(str, found)) == sorted(map(str, wanted))
+        assert any("-0.0" in row["key"] for row in found)
+
+
 @pytest.mark.parametrize("kind", sorted(KEYS))
 def test_every_key_is_seen_once_and_whole(spark: Any, kind: str) -> None:
     def count(group: pa.Table) -> pa.Table:

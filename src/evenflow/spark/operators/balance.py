@@ -57,8 +57,10 @@ def balance(
     sample : float, optional
         Fraction of the rows to count. Default: as many as the balance needs.
     order : {"auto", "as-is", "sort", "content"}
-        How rows of a split key are told apart: by position ("as-is": you promise that their order is fixed;
-        "sort": they are sorted first) or by what they hold ("content").
+        How rows of a split key are told apart: by position after a sort in which only identical rows tie
+        ("sort"), by content ("content"), or by position as they come ("as-is"). "as-is" is your promise that
+        a retried task reads its rows in the same order. If it is broken while Spark's order-independent
+        shuffle checksum is off, or before Spark 4.2, rows are lost and repeated silently.
     seed : int
         Seed of hashes and draws.
     plan : Plan, optional

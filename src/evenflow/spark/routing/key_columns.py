@@ -78,15 +78,6 @@ def key_hash(columns: Iterable[KeyColumn]) -> str:
     return f"xxhash64({', '.join(quoted(column.inside) for column in columns)})"
 
 
-def content_hash(df: DataFrame, seed: int) -> Column:
-    """Return 64 bits of the whole row, apart from the key's; what xxhash64 refuses goes in as JSON."""
-    hashed = [field.name for field in df.schema if _first_unhashable(field.dataType) is None]
-    if len(hashed) == len(df.columns):
-        return F.xxhash64(F.lit(seed), F.col("*"))
-    others = [F.col(quoted(name)) for name in df.columns if name not in hashed]
-    return F.xxhash64(F.lit(seed), F.to_json(F.struct(*others)), *(F.col(quoted(name)) for name in hashed))
-
-
 def quoted(name: str) -> str:
     """Return a column name as Spark reads it when it may hold dots.
 
@@ -138,13 +129,13 @@ def _resolve(df: DataFrame, part: str | Column) -> T.StructField:
 
 
 def _check_type(kind: T.DataType, name: str) -> None:
-    found = _first_unhashable(kind)
+    found = first_unhashable(kind)
     if found is not None:
         raise EvenflowError(
             f"key {name!r} holds a {found}, which Spark does not hash; take fields from it, or make text "
             f"of it with to_json."
         )
-    collation = _first_collation(kind)
+    collation = first_collation(kind)
     if collation is not None:
         raise EvenflowError(
             f"key {name!r} is text of collation {collation}, whose equal words have different hashes; use "
@@ -152,30 +143,34 @@ def _check_type(kind: T.DataType, name: str) -> None:
         )
 
 
-def _first_unhashable(kind: T.DataType) -> str | None:
+def first_unhashable(kind: T.DataType) -> str | None:
     """Return the name of a type inside ``kind`` that xxhash64 does not take, or None."""
     if isinstance(kind, T.MapType | T.VariantType):
         return kind.typeName()
-    if isinstance(kind, T.NullType) or not _inner(kind):
+    if isinstance(kind, T.NullType) or not inner_types(kind):
         unknown = type(kind).__name__ in {"GeometryType", "GeographyType"}
         return kind.typeName() if unknown else None
-    return next((found for inner in _inner(kind) if (found := _first_unhashable(inner))), None)
+    return next((found for inner in inner_types(kind) if (found := first_unhashable(inner))), None)
 
 
-def _first_collation(kind: T.DataType) -> str | None:
+def first_collation(kind: T.DataType) -> str | None:
+    """Return the collation of a text inside ``kind`` that is not compared by its bytes, or None."""
     if isinstance(kind, T.StringType):
         name = getattr(kind, "collation", "UTF8_BINARY")
         return None if name == "UTF8_BINARY" else str(name)
-    return next((found for inner in _inner(kind) if (found := _first_collation(inner))), None)
+    return next((found for inner in inner_types(kind) if (found := first_collation(inner))), None)
 
 
-def _inner(kind: T.DataType) -> list[T.DataType]:
+def inner_types(kind: T.DataType) -> list[T.DataType]:
+    """Return the types of which ``kind`` is made."""
     if isinstance(kind, T.ArrayType):
         return [kind.elementType]
     if isinstance(kind, T.StructType):
         return [field.dataType for field in kind.fields]
     if isinstance(kind, T.UserDefinedType):
         return [kind.sqlType()]
+    if isinstance(kind, T.MapType):
+        return [kind.keyType, kind.valueType]
     return []
 
 

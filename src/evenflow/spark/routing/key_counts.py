@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan.counted import Counted
+from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_position
 from evenflow.spark.routing.key_columns import helper, quoted
 from evenflow.spark.routing.plan_sql import bucket_text
 
@@ -53,7 +54,7 @@ def count_keys(
             sample = 1.0
     if not 0 < sample <= 1:
         raise EvenflowError(f"sample is {sample!r}; it is a part of the rows, above 0 and at most 1.")
-    looked = df if sample == 1 else df.sample(sample, seed + 1)
+    looked = df if sample == 1 else _sampled(df, sample, seed)
     counted = _with_bucket(looked.selectExpr(f"{hashed} as hash"), buckets).agg(*_counts(workers, buckets))
     [row] = counted.collect()
     return _scaled(_counted(row, "", workers, buckets, 1 if sample == 1 else CERTAIN), sample), sample
@@ -69,7 +70,7 @@ def _first_look(
         df.selectExpr(
             "*",  # texts, since each part of a Column is a message to the JVM
             f"({position}) < {FIRST_ROWS} as {quoted(near)}",
-            f"rand({seed}L) < {FIRST_LOOK} as {quoted(drawn)}",
+            f"{draw_by_position(seed, FIRST_SAMPLE)} < {FIRST_LOOK} as {quoted(drawn)}",
         )
         .where(f"{quoted(near)} or {quoted(drawn)}")  # before the others are hashed
         .selectExpr(f"{hashed} as hash", f"{quoted(near)} as near", f"{quoted(drawn)} as drawn")
@@ -85,6 +86,13 @@ def _first_look(
     )
     everything = None if row["beyond"] else _counted(row, "near", workers, buckets, 1)
     return everything, _counted(row, "drawn", workers, buckets, CERTAIN)
+
+
+def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
+    """Return a part of the rows; ``df.sample`` would draw as a column made by ``rand`` may have been."""
+    drawn = helper(df, "drawn")
+    rows = df.selectExpr("*", f"{draw_by_position(seed, SECOND_SAMPLE)} < {sample}D as {quoted(drawn)}")
+    return rows.where(quoted(drawn))
 
 
 def _with_bucket(rows: DataFrame, buckets: int) -> DataFrame:
@@ -157,13 +165,3 @@ def _scaled(counted: Counted, sample: float) -> Counted:
         return counted
     buckets = None if counted.buckets is None else counted.buckets / sample
     return Counted(counted.keys, counted.counts / sample, counted.total / sample, buckets)
-
-
-def draw_by_position(seed: int) -> Column:
-    """Return a number in [0, 1) that hangs on the row's position: for rows whose order is fixed."""
-    return F.rand(seed)
-
-
-def draw_by_content(content: Column) -> Column:
-    """Return a number in [0, 1) that hangs on what the row holds."""
-    return F.shiftrightunsigned(content, 11).cast("double") * F.lit(2.0**-53)

@@ -7,7 +7,7 @@ answers with the worker; rows stay in the JVM. Laws, so that a task that is run 
   (:mod:`evenflow.spark.routing.router_snapshots`). Hot keys and homes pass on; loads begin at 0 in every
   batch, since a batch is as slow as its fullest worker, whatever went before;
 * its input comes in a fixed order: a plain scan of files or offsets has one; other frames are sorted within
-  their partitions by a hash of all columns, then routed in a mixed order that hangs on the position alone;
+  their partitions by all that rows hold, then routed in a mixed order that hangs on the position alone;
   ``order="as-is"`` is the caller's promise that the order is fixed;
 * the function is marked non-deterministic, or the optimizer would evaluate it twice where a filter follows.
 

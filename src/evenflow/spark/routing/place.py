@@ -17,18 +17,19 @@ from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import own_folder
+from evenflow.spark.routing.draws import HOME, draw_by_content, draw_by_position
 from evenflow.spark.routing.key_columns import (
     Key,
     KeyColumn,
-    content_hash,
     helper,
     key_hash,
     quoted,
     with_keys,
 )
-from evenflow.spark.routing.key_counts import count_keys, draw_by_content, draw_by_position
+from evenflow.spark.routing.key_counts import count_keys
 from evenflow.spark.routing.options import PlacementOptions, ResolvedOptions
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
+from evenflow.spark.routing.row_content import row_content
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 
 log = logging.getLogger("evenflow.spark")
@@ -106,10 +107,10 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
         plan = scheme.plan(workers, split=split, seed=seed)
     else:
         plan = _look(keyed, hashed, options, reasons)
-    draw = None
+    draw, added = None, list[str]()
     refreshed = df.isStreaming and scheme.counts_keys
     if plan.splits or (refreshed and split and not scheme.one_owner):
-        keyed, draw = draw_for(keyed, df, keys, options.order, seed, reasons)
+        keyed, draw, added = draw_for(keyed, df, keys, options.order, seed, reasons)
     worker = helper(keyed, "worker")
     control = options.control
     if df.isStreaming:
@@ -118,6 +119,7 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
         frame = place_stream(keyed, keys, control or own_folder(), scheme, split, seed, plan, draw, worker)
     else:
         frame = with_worker(keyed, plan, hashed, draw, worker)
+    frame = frame.drop(*added)
     for reason in reasons:
         log.info(reason)
     direct = None
@@ -145,8 +147,8 @@ def _look(df: DataFrame, hashed: str, options: ResolvedOptions, reasons: list[st
 
 def draw_for(
     keyed: DataFrame, df: DataFrame, keys: list[KeyColumn], order: str, seed: int, reasons: list[str]
-) -> tuple[DataFrame, Column]:
-    """Return the frame, sorted if need be, and the draw that picks a home of a key with several."""
+) -> tuple[DataFrame, Column, list[str]]:
+    """Return the frame, sorted if need be, the draw that picks one of a key's homes, and columns it added."""
     if order == "auto":
         if has_fixed_order(df):
             order = "as-is"
@@ -161,9 +163,11 @@ def draw_for(
                 "stay together" + ("" if df.isStreaming else " (order='sort' would split them too)")
             )
     if order == "content":
-        return keyed, draw_by_content(content_hash(df, seed))
+        content, hashed = row_content(keyed), helper(keyed, "content")
+        hashed_rows = content.frame.select("*", content.hash(seed).alias(hashed)).drop(*content.added)
+        return hashed_rows, F.expr(draw_by_content(quoted(hashed))), [hashed]
     if order == "sort":
         if df.isStreaming:
             raise EvenflowError("order is 'sort', and Spark does not sort streams; use 'content' or 'as-is'.")
         keyed = sorted_by_content(keyed, seed)
-    return keyed, draw_by_position(seed)
+    return keyed, F.expr(draw_by_position(seed, HOME, df.isStreaming)), []

@@ -10,8 +10,10 @@ import re
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from evenflow.spark.routing.key_columns import content_hash, helper, quoted
+from evenflow.spark.routing.key_columns import helper, quoted
+from evenflow.spark.routing.row_content import row_content
 
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== ", re.DOTALL)
 _OPERATOR = re.compile(r"^[\s:+\-~*]*('?\w+)")
@@ -53,7 +55,12 @@ def operators_keep_order(explained: str) -> bool:
 
 
 def sorted_by_content(df: DataFrame, seed: int) -> DataFrame:
-    """Return ``df`` with each partition in an order that a retry repeats: by a hash of all columns."""
-    content = helper(df, "content")  # a column of its own, since a sort does not take xxhash64(*)
-    sorted_rows = df.select("*", content_hash(df, seed).alias(content)).sortWithinPartitions(quoted(content))
-    return sorted_rows.drop(content)
+    """Return ``df`` with each partition in an order that a retry repeats: only identical rows tie.
+
+    By a hash first, which decides nearly always: what follows is looked at only where two hashes are equal.
+    """
+    content = row_content(df)
+    hashed = helper(content.frame, "content")  # a column of its own, or every comparison would hash again
+    rows = content.frame.select("*", content.hash(seed).alias(hashed))
+    ordered = rows.sortWithinPartitions(F.col(quoted(hashed)), *content.ordering())
+    return ordered.drop(hashed, *content.added)
