@@ -11,7 +11,7 @@ import evenflow as ef
 from evenflow.schemes.cost_model import Costs
 from evenflow.simulator import Aggregation, Capacities, Configuration, Queueing, Rescale, Result, simulate
 from evenflow.simulator.run import Simulation
-from evenflow.simulator.setup import Setting
+from evenflow.simulator.setup import SimulationSetup
 from evenflow.streams import Zipf
 from simulator.fakes import ListStream, Modulo
 from simulator.same import assert_same
@@ -311,7 +311,7 @@ def test_memory_is_keys_times_workers_bits() -> None:
     held = []
     for messages in (10_000, 300_000):
         stream = Zipf(z=1.0, keys=5000, messages=messages)
-        run = Simulation(Setting(Configuration("shuffle", stream)))
+        run = Simulation(SimulationSetup(Configuration("shuffle", stream)))
         run.run()
         held.append(run.observer.pairs.state.bits.nbytes)
     assert held[0] == held[1] <= 5000 * (100 + 64) / 8

@@ -8,14 +8,13 @@ is folded into a **view**: plain data that is shown, kept in a file beside the c
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from evenflow.errors import EvenflowError, nearest
+from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ AnyApp = TypeVar("AnyApp", bound="App")
 View = dict[str, Any]
 
 VIEW_FILE = "view.json"
-_TRUE, _FALSE = ("yes", "true", "on"), ("no", "false", "off")
 _APPS: dict[str, type[App]] = {}
 
 
@@ -115,52 +113,6 @@ def register(kind: type[AnyApp]) -> type[AnyApp]:
 def known_apps() -> dict[str, type[App]]:
     """Return every app by name."""
     return dict(sorted(_APPS.items()))
-
-
-def parse_parameters(kind: Any, name: str, text: str) -> Any:
-    """Return the dataclass ``kind`` with the parameters that ``text`` spells: ``name=value,name=value``."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    values: dict[str, Any] = {}
-    for piece in text.split(",") if text.strip() else ():
-        parameter, equals, value = (part.strip() for part in piece.partition("="))
-        if not equals or not value:
-            raise EvenflowError(
-                f"{piece.strip()!r} is not a parameter of {name}; write {name}:{_spelled(fields)}."
-            )
-        if parameter not in fields:
-            known = nearest(parameter, fields) if fields else "it takes none."
-            raise EvenflowError(f"{name} has no parameter {parameter!r}; {known}")
-        values[parameter] = _value(f"{parameter} of {name}", value, str(fields[parameter].type))
-    return kind(**values)
-
-
-def _spelled(fields: dict[str, dataclasses.Field[Any]]) -> str:
-    shown = [f"{name}={'...' if field.default is None else field.default}" for name, field in fields.items()]
-    return ",".join(shown[:3])
-
-
-def _value(name: str, text: str, kind: str) -> Any:
-    kinds = {part.strip() for part in kind.split("|")}
-    if "bool" in kinds and text.lower() in (*_TRUE, *_FALSE):
-        return text.lower() in _TRUE
-    if "str" in kinds:
-        return text
-    try:
-        number = float(text)
-        if "float" in kinds:
-            return number
-        if "int" in kinds and number.is_integer():
-            return int(number)
-    except (ValueError, OverflowError):
-        pass
-    wanted = "yes or no" if "bool" in kinds else "a number" if "float" in kinds else "a whole number"
-    raise EvenflowError(f"{name} is {text!r}; it is {wanted}.")
-
-
-def check(name: str, value: Any, good: bool, rule: str) -> None:
-    """Refuse a parameter with a sentence unless ``good``."""
-    if not good:
-        raise EvenflowError(f"{name} is {value!r}; {rule}.")
 
 
 def column(frame: DataFrame, app: App, parameter: str) -> Column:

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import VIEW_FILE, App, Setting, View, check, column, register
+from evenflow.apps.base import VIEW_FILE, App, Setting, View, column, register
 from evenflow.apps.histograms import EMPTY, Histogram, histogram, merged
 from evenflow.apps.tree import Split, Tree, best_split
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from evenflow.apps.base import check, parse_parameters
-from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int64Array
 from evenflow.keys import GOLDEN
+from evenflow.spec import build, check
 from evenflow.streams.sampling import draw_salt, zipf_weights
 
 _START = 1_600_000_000  # seconds since 1970 of row 0
@@ -181,8 +180,4 @@ def open_rows(spec: str) -> Any:
     kind = ROWS.get(word.strip().lower())
     if kind is None:
         return None
-    try:
-        return parse_parameters(kind, kind.keyword, rest)
-    except EvenflowError as error:
-        example = ",".join(f"{field.name}={field.default}" for field in fields(kind)[:2])
-        raise EvenflowError(f"{error} Write for example {kind.keyword}:{example}.") from None
+    return build(kind, kind, kind.keyword, rest)

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import App, Setting, View, check, key_column, register
+from evenflow.apps.base import App, Setting, View, key_column, register
 from evenflow.keys import hash_keys
 from evenflow.sketches.space_saving import SpaceSaving, load_counters
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     import pyarrow as pa

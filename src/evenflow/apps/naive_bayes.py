@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evenflow.apps.base import App, Setting, View, check, column, register
+from evenflow.apps.base import App, Setting, View, column, register
 from evenflow.apps.counting import SCHEMA, Count
 from evenflow.errors import EvenflowError
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

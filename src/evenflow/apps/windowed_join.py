@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import App, Setting, View, check, column, key_column, register
+from evenflow.apps.base import App, Setting, View, column, key_column, register
 from evenflow.apps.windows import check_span, time_column, window_name, with_window
 from evenflow.kernels import Float64Array
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

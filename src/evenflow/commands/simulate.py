@@ -10,6 +10,7 @@ import typer
 
 from evenflow.commands.terminal import Json, Progress, print_json, progress, say, whole
 from evenflow.errors import EvenflowError
+from evenflow.spec import read_whole
 
 if TYPE_CHECKING:
     from evenflow.schemes import Scheme
@@ -182,12 +183,9 @@ def simulate(
 
 def _numbers(text: str) -> list[int]:
     try:
-        numbers = [float(part) for part in text.split(",")]
-        if any(number != int(number) for number in numbers):
-            raise ValueError
-    except (ValueError, OverflowError):
+        return list(dict.fromkeys(read_whole(part) for part in text.split(",")))
+    except ValueError:
         raise EvenflowError(f"--workers is {text!r}; write whole numbers such as 10,50,100.") from None
-    return list(dict.fromkeys(int(number) for number in numbers))
 
 
 def _check_files(csv: Path | None, plot: Path | None) -> None:
@@ -243,15 +241,12 @@ def _capacities(texts: list[str] | None) -> list[Capacities]:
 
 def _message(option: str, whole_text: str | None, text: str) -> int:
     try:
-        number = float(text)
-        if number != int(number):
-            raise ValueError
-    except (ValueError, OverflowError):
+        return read_whole(text)
+    except ValueError:
         example = (
             "message:workers, as 5e5:12" if option == "--rescale" else "message:capacities, as 6e6:7x1,3x5"
         )
         raise EvenflowError(f"{option} is {whole_text!r}; write {example}.") from None
-    return int(number)
 
 
 def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:

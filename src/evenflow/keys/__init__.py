@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evenflow.kernels import Int32Array, UInt64Array, inlined
+from evenflow.kernels import UInt64Array, inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -54,27 +54,6 @@ def second_candidate(key: np.uint64, first: int, salt: np.uint64, n: int, distin
             worker = candidate(key, index, salt, n)
             index += 1
     return worker
-
-
-@inlined
-def fill_candidates(
-    key: np.uint64, count: int, salt: np.uint64, n: int, distinct: bool, out: Int32Array
-) -> None:
-    """Write the first ``count`` candidates of ``key`` to ``out``; distinct ones are nested, in hash order."""
-    index = 0
-    found = 0
-    while found < count:
-        worker = candidate(key, index, salt, n)
-        index += 1
-        repeated = False
-        if distinct:
-            for earlier in range(found):
-                if out[earlier] == worker:
-                    repeated = True
-                    break
-        if not repeated:
-            out[found] = worker
-            found += 1
 
 
 def salt_of(seed: int) -> np.uint64:

@@ -27,7 +27,7 @@ from evenflow.schemes import Router
 from evenflow.simulator.metrics import Owners, Pairs, Partials, keys_by_worker
 from evenflow.simulator.migration import Migrations, has_one_owner
 from evenflow.simulator.queueing import Queues
-from evenflow.simulator.setup import Setting
+from evenflow.simulator.setup import SimulationSetup
 
 Columns = dict[str, npt.NDArray[Any]]
 Rows = dict[str, list[float]]
@@ -36,19 +36,19 @@ Rows = dict[str, list[float]]
 class Observer:
     """Everything that one run measures."""
 
-    def __init__(self, setting: Setting, queues: Queues | None):
-        self.setting = setting
+    def __init__(self, setup: SimulationSetup, queues: Queues | None):
+        self.setup = setup
         self.queues = queues
-        self.workers = setting.workers
-        n = setting.most_workers
+        self.workers = setup.workers
+        n = setup.most_workers
         self.pairs = Pairs(n)
-        self.head = setting.head
+        self.head = setup.head
         self.head_loads = np.zeros(n, np.int64)
-        self.aggregation = setting.aggregation
+        self.aggregation = setup.aggregation
         self.partials = Partials(n, self.aggregation.every) if self.aggregation is not None else None
-        can_move = setting.scheme.rescales or setting.scheme.needs_load or setting.costs is not None
-        self.owners = Owners() if has_one_owner(setting.scheme) and can_move else None
-        self.migrations = Migrations(self.pairs, self.owners, setting.costs)
+        can_move = setup.scheme.rescales or setup.scheme.needs_load or setup.costs is not None
+        self.owners = Owners() if has_one_owner(setup.scheme) and can_move else None
+        self.migrations = Migrations(self.pairs, self.owners, setup.costs)
         self._loads_before = np.zeros(n, np.int64)  # at the last rescale
         self._messages_before = 0
         self._over_time: Rows = defaultdict(list)
@@ -64,9 +64,9 @@ class Observer:
 
     def make_room(self, keys: int) -> None:
         """Make room for ``keys`` keys."""
-        self.pairs.make_room(keys, self.setting.most_keys)
+        self.pairs.make_room(keys, self.setup.most_keys)
         if self.partials is not None:
-            self.partials.make_room(keys, self.setting.most_keys)
+            self.partials.make_room(keys, self.setup.most_keys)
         if self.owners is not None:
             self.owners.make_room(keys)
         if self.head is not None and self.head.size < keys:
@@ -126,7 +126,7 @@ class Observer:
         for shares in (share, use):
             shares[~np.isfinite(shares)] = np.nan  # no time has passed yet
         length = state.length[:n]
-        per_capacity = length * self.setting.work / state.capacity[:n]
+        per_capacity = length * self.setup.work / state.capacity[:n]
         return {
             "time": now,
             "queue_mean": float(length.mean()),
@@ -213,7 +213,7 @@ class Observer:
 
     def _by_worker(self, quantiles: Columns) -> Columns:
         columns: Columns = {
-            "worker": np.arange(self.setting.most_workers),
+            "worker": np.arange(self.setup.most_workers),
             "messages": self.pairs.loads.copy(),
             "keys": keys_by_worker(self.pairs),
         }
@@ -224,7 +224,7 @@ class Observer:
             with np.errstate(invalid="ignore"):
                 mean = state.measured_latency / state.measured
             columns |= {
-                "capacity": state.capacity / self.setting.work,
+                "capacity": state.capacity / self.setup.work,
                 "utilisation": self.queues.utilisation(),
                 "latency_mean": mean,
                 **{f"latency_{name}": values for name, values in quantiles.items()},

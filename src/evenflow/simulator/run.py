@@ -26,7 +26,7 @@ from evenflow.simulator.feedback import feedback_for
 from evenflow.simulator.observer import Observer
 from evenflow.simulator.queueing import Arrivals, Queueing, parse_capacities
 from evenflow.simulator.result import Result
-from evenflow.simulator.setup import Configuration, Head, Setting
+from evenflow.simulator.setup import Configuration, Head, SimulationSetup
 from evenflow.simulator.source_assignment import Dealer, Feed, Part
 from evenflow.streams.base import CHUNK, Stream
 
@@ -65,30 +65,30 @@ def simulate(
     given = Configuration(
         scheme, stream, workers, sources, seed, feed, queueing, events, marks, head, aggregation, resources
     )
-    return Simulation(Setting(given)).run(chunk, progress)
+    return Simulation(SimulationSetup(given)).run(chunk, progress)
 
 
 class Simulation:
     """One run: the routers, and what changes while the stream flows."""
 
-    def __init__(self, setting: Setting):
-        self.setting = setting
-        self.scheme = setting.scheme
-        self.routers = setting.new_routers()
+    def __init__(self, setup: SimulationSetup):
+        self.setup = setup
+        self.scheme = setup.scheme
+        self.routers = setup.new_routers()
         self.seconds = 0.0
         self._start()
 
     def _start(self) -> None:
         """Set everything but the routers to its beginning."""
-        setting = self.setting
-        self.dealer = Dealer(setting.feed, setting.sources, setting.seed, max(SEGMENT, 4 * setting.sources))
-        self.arrivals = Arrivals(setting.queueing, setting.seed)
-        self.queues = setting.new_queues()
-        self.observer = Observer(setting, self.queues)
+        setup = self.setup
+        self.dealer = Dealer(setup.feed, setup.sources, setup.seed, max(SEGMENT, 4 * setup.sources))
+        self.arrivals = Arrivals(setup.queueing, setup.seed)
+        self.queues = setup.new_queues()
+        self.observer = Observer(setup, self.queues)
         self.together = together(self.scheme, self.routers)
-        self.feedback = feedback_for(self.scheme, self.routers, self.queues, setting.work)
+        self.feedback = feedback_for(self.scheme, self.routers, self.queues, setup.work)
         self.message = 0
-        self.workers = setting.workers
+        self.workers = setup.workers
         self.next_event = 0
         self.next_mark = 0
         self.destinations = np.empty(self.dealer.size, np.int32)
@@ -96,7 +96,7 @@ class Simulation:
 
     def run(self, chunk_size: int = CHUNK, progress: Progress | None = None) -> Result:
         """Let the stream flow."""
-        stream, messages = self.setting.stream, self.setting.found.messages
+        stream, messages = self.setup.stream, self.setup.found.messages
         for chunk in stream.chunks(chunk_size):
             if self.message + chunk.ids.size > messages:
                 break
@@ -119,8 +119,8 @@ class Simulation:
     def _compile(self, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> None:
         """Run one message through another router, so that compiling is not in the measured time."""
         kept = self.routers
-        setting = self.setting
-        self.routers = [self.scheme.router(setting.workers, setting.seed)] * setting.sources
+        setup = self.setup
+        self.routers = [self.scheme.router(setup.workers, setup.seed)] * setup.sources
         self._chunk(ids, self.arrivals.times(0, 1, None if times is None else times[:1]), hashes)
         self.observer.mark(1, 0.0, self.routers)
         self.routers = kept
@@ -139,13 +139,13 @@ class Simulation:
 
     def _next_cut(self, left: int, times: Float64Array | None) -> int:
         """Return how many messages flow until something is due."""
-        setting = self.setting
-        cuts = [self.message + min(left, self.dealer.size), setting.marks[self.next_mark]]
+        setup = self.setup
+        cuts = [self.message + min(left, self.dealer.size), setup.marks[self.next_mark]]
         cuts.append(self.together.next_message)
-        if self.next_event < len(setting.events):
-            cuts.append(setting.events[self.next_event].at)
-        if setting.aggregation is not None:
-            every = setting.aggregation.every
+        if self.next_event < len(setup.events):
+            cuts.append(setup.events[self.next_event].at)
+        if setup.aggregation is not None:
+            every = setup.aggregation.every
             cuts.append((self.message // every + 1) * every)
         due = float("inf")
         if self.feedback is not None:
@@ -191,7 +191,7 @@ class Simulation:
 
     def _before(self, now: float) -> None:
         """Do what is due before the next message, which arrives at ``now``."""
-        events = self.setting.events
+        events = self.setup.events
         while self.next_event < len(events) and events[self.next_event].at == self.message:
             self._happen(events[self.next_event], now)
             self.next_event += 1
@@ -206,7 +206,7 @@ class Simulation:
         capacity = self._capacity_after(event)
         if isinstance(event, Rescale):
             self.together.rescale(event.workers)
-            self.observer.rescaled(event.workers, self.routers, self.message, self.setting.stream.hashes)
+            self.observer.rescaled(event.workers, self.routers, self.message, self.setup.stream.hashes)
             self.workers = event.workers
         if self.queues is not None and capacity is not None:
             self.queues.change(self.workers, capacity, now)
@@ -219,31 +219,31 @@ class Simulation:
         capacity = self.queues.state.capacity.copy()
         workers = event.workers if isinstance(event, Rescale) else self.workers
         if event.capacities is not None or isinstance(event, Capacities):
-            capacity[:workers] = self.setting.scale * parse_capacities(event.capacities, workers)
+            capacity[:workers] = self.setup.scale * parse_capacities(event.capacities, workers)
         else:
-            capacity[self.workers : workers] = self.setting.scale  # newcomers
+            capacity[self.workers : workers] = self.setup.scale  # newcomers
         return capacity
 
     def _after(self, now: float) -> None:
         """Look at what there is after the last message, which arrived at ``now``."""
-        setting = self.setting
-        if self.message == setting.marks[self.next_mark]:
+        setup = self.setup
+        if self.message == setup.marks[self.next_mark]:
             self.observer.mark(self.message, now, self.routers)
-            self.next_mark = min(self.next_mark + 1, len(setting.marks) - 1)
-        last = self.message == setting.found.messages
-        if setting.aggregation is not None and (last or self.message % setting.aggregation.every == 0):
+            self.next_mark = min(self.next_mark + 1, len(setup.marks) - 1)
+        last = self.message == setup.found.messages
+        if setup.aggregation is not None and (last or self.message % setup.aggregation.every == 0):
             self.observer.close_period(self.message, now)
 
     def _result(self) -> Result:
-        setting = self.setting
+        setup = self.setup
         return Result(
             scheme=self.scheme.name,
             parameters=str(self.scheme),
-            stream=setting.stream.name,
-            workers=setting.workers,
-            sources=setting.sources,
-            seed=setting.seed,
-            feed=str(setting.feed),
+            stream=setup.stream.name,
+            workers=setup.workers,
+            sources=setup.sources,
+            seed=setup.seed,
+            feed=str(setup.feed),
             messages=self.message,
             seconds=self.seconds,
             **self.observer.finish(self.message, self.routers),

@@ -25,7 +25,8 @@ import pyarrow.types as kinds
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.streams.base import CHUNK, Chunk, Stream, whole
+from evenflow.spec import whole
+from evenflow.streams.base import CHUNK, Chunk, Stream
 from evenflow.streams.clock import Clock
 from evenflow.streams.data_file import DataFile
 from evenflow.streams.formats import data_file

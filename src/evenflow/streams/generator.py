@@ -6,7 +6,6 @@ Arrival times are optional: with ``rate`` the i-th message (from 0) arrives afte
 from __future__ import annotations
 
 import dataclasses
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
@@ -17,7 +16,8 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.streams.base import CHUNK, MOST_KEYS, Chunk, Stream, number, whole
+from evenflow.spec import number, spell, whole
+from evenflow.streams.base import CHUNK, MOST_KEYS, Chunk, Stream
 
 MOST_MESSAGES = 10**15  # message numbers stay exact in a float64
 
@@ -54,7 +54,7 @@ class Generator(Stream):
     def name(self) -> str:
         """The spelling that makes this stream again."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return f"{self.keyword}:" + ",".join(f"{k}={_spelled(v)}" for k, v in values.items() if v is not None)
+        return spell(self.keyword, {name: value for name, value in values.items() if value is not None})
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
         """Yield the stream from its start in chunks of ``size`` messages; the last one may be shorter."""
@@ -108,11 +108,3 @@ class Generator(Stream):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters alone: tables are made again where they are needed."""
         return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "+".join(_spelled(part) for part in value)
-    if isinstance(value, float) and value == math.floor(value) and abs(value) < 1e15:
-        return str(int(value))
-    return str(value)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
-from evenflow.streams.base import CHUNK, Chunk, Stream, whole
+from evenflow.spec import whole
+from evenflow.streams.base import CHUNK, Chunk, Stream
 from evenflow.streams.files import FileStream
 from evenflow.streams.generator import Generator
 
