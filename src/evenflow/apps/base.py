@@ -31,7 +31,7 @@ _APPS: dict[str, type[App]] = {}
 
 
 @dataclass(frozen=True)
-class Setting:
+class AppSetup:
     """Where an app runs: the key's columns, the workers, and the folder in which its view is kept.
 
     ``exam`` is what `App.exam` returned: rows that are not learned from.
@@ -67,17 +67,17 @@ class App(ABC):
         """Return who works on the rows of a key."""
 
     @abstractmethod
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Return the rows to work on, and the columns that they are grouped by."""
 
-    def results(self, frame: DataFrame, setting: Setting) -> DataFrame:
+    def results(self, frame: DataFrame, setup: AppSetup) -> DataFrame:
         """Return one row per key with what is known of it, in batch or streaming."""
         from evenflow.spark.operators.aggregate import aggregate
 
-        rows, by = self.rows(frame, setting)
+        rows, by = self.rows(frame, setup)
         return aggregate(
-            rows, by, self.aggregator(), self.schema, setting.workers, setting.scheme, setting.mode,
-            output_mode="update" if frame.isStreaming else None, control=setting.control,
+            rows, by, self.aggregator(), self.schema, setup.workers, setup.scheme, setup.mode,
+            output_mode="update" if frame.isStreaming else None, control=setup.control,
         )  # fmt: skip
 
     def exam(self, table: DataFrame | None, key: list[str]) -> Any:
@@ -85,7 +85,7 @@ class App(ABC):
         return None
 
     @abstractmethod
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Return the view after a micro-batch; ``changed`` has the keys that got rows, as of now."""
 
     def goes_on(self, view: View) -> bool:

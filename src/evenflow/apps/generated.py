@@ -82,13 +82,15 @@ class Documents(RowGenerator):
     def make(self, positions: Int64Array) -> pa.StructArray:
         """Return label and words."""
         label = (units(self.seed, 0, positions) * self.classes).astype(np.int64)
-        places = (positions[:, None] * self.length + np.arange(self.length)).ravel()
-        rank = np.searchsorted(self._ends, units(self.seed, 1, places), side="right")
+        draws = (positions[:, None] * self.length + np.arange(self.length)).ravel()
+        rank = np.searchsorted(self._ends, units(self.seed, 1, draws), side="right")
         turn = np.repeat(label + 1, self.length) * (self.words // (self.classes + 1))
-        word = np.where(units(self.seed, 2, places) < self.own, (rank + turn) % self.words, rank)
+        word = np.where(units(self.seed, 2, draws) < self.own, (rank + turn) % self.words, rank)
         offsets = pa.array(np.arange(positions.size + 1) * self.length, pa.int32())
-        words = pa.ListArray.from_arrays(offsets, pa.array([f"w{one}" for one in word.tolist()], pa.string()))
-        labels = pa.array([f"class{one}" for one in label.tolist()], pa.string())
+        words = pa.ListArray.from_arrays(
+            offsets, pa.array([f"w{number}" for number in word.tolist()], pa.string())
+        )
+        labels = pa.array([f"class{number}" for number in label.tolist()], pa.string())
         return pa.StructArray.from_arrays([labels, words], ["label", "words"])
 
     @cached_property
@@ -122,10 +124,10 @@ class Points(RowGenerator):
         ends = np.cumsum(zipf_weights(self.classes, 0.5))
         label = np.searchsorted(ends / ends[-1], units(self.seed, 0, positions), side="right")
         centres = normals(self.seed, 1, np.arange(self.classes * self.dimensions)) * self.spread
-        places = (positions[:, None] * self.dimensions + np.arange(self.dimensions)).ravel()
-        values = centres.reshape(self.classes, -1)[label].ravel() + normals(self.seed, 2, places)
+        draws = (positions[:, None] * self.dimensions + np.arange(self.dimensions)).ravel()
+        values = centres.reshape(self.classes, -1)[label].ravel() + normals(self.seed, 2, draws)
         offsets = pa.array(np.arange(positions.size + 1) * self.dimensions, pa.int32())
-        labels = pa.array([f"class{one}" for one in label.tolist()], pa.string())
+        labels = pa.array([f"class{number}" for number in label.tolist()], pa.string())
         return pa.StructArray.from_arrays(
             [labels, pa.ListArray.from_arrays(offsets, pa.array(values))], ["label", "features"]
         )
@@ -160,7 +162,7 @@ class Trades(RowGenerator):
         micros = ((_START + positions / self.rate) * 1e6).astype(np.int64)
         columns = [
             pa.array(micros).cast(pa.timestamp("us", "UTC")),
-            pa.array([f"T{one}" for one in ticker.tolist()], pa.string()),
+            pa.array([f"T{number}" for number in ticker.tolist()], pa.string()),
             pa.array(np.round(price, 2)),
             pa.array(size),
         ]

@@ -156,7 +156,7 @@ def simulate(
     opened = open_stream(stream, key=None if not key else key[0] if len(key) == 1 else key, time=time)
     configurations = [
         Configuration(
-            scheme=one,
+            scheme=chosen,
             stream=opened,
             workers=number,
             sources=sources,
@@ -169,7 +169,7 @@ def simulate(
             resources=resources,
         )
         for number in numbers
-        for one in schemes
+        for chosen in schemes
     ]
     for configuration in configurations:
         _check(configuration)
@@ -264,12 +264,12 @@ def _check(configuration: Configuration) -> None:
     from evenflow.simulator import Rescale, parse_capacities
     from evenflow.simulator.migration import as_costs
 
-    one: Scheme = configuration.scheme  # type: ignore[assignment]
-    router = one.router(configuration.workers, configuration.seed, sources=configuration.sources)
+    scheme: Scheme = configuration.scheme  # type: ignore[assignment]
+    router = scheme.router(configuration.workers, configuration.seed, sources=configuration.sources)
     for event in configuration.events:
         if isinstance(event, Rescale):
             router.rescale(event.workers)
-    as_costs(configuration.resources, one)
+    as_costs(configuration.resources, scheme)
     if configuration.queueing is not None:
         parse_capacities(configuration.queueing.capacity, configuration.workers)
 
@@ -313,12 +313,12 @@ def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple
 
     results: list[Result] = []
     with compiling_is_said():
-        for place, configuration in enumerate(configurations):
+        for index, configuration in enumerate(configurations):
 
             def far(
-                messages: int, of: int, place: int = place, what: str = str(configuration.scheme)
+                messages: int, of: int, index: int = index, what: str = str(configuration.scheme)
             ) -> None:
-                watch(place * of + messages, len(configurations) * of, what)
+                watch(index * of + messages, len(configurations) * of, what)
 
             options = {
                 field.name: getattr(configuration, field.name) for field in dataclasses.fields(configuration)

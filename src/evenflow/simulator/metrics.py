@@ -235,9 +235,9 @@ def keys_by_worker(pairs: Pairs) -> Int64Array:
 
 @kernel
 def _count_bits(state: PairState, words: int, held: Int64Array) -> None:
-    for place in range(state.bits.size):
-        word = state.bits[place]
-        first = (place % words) * 64 - 1
+    for index in range(state.bits.size):
+        word = state.bits[index]
+        first = (index % words) * 64 - 1
         if word != 0:
             for bit in range(64):
                 worker = first + bit

@@ -161,24 +161,24 @@ class FileStream(Stream):
 
 def find_files(path: str) -> list[DataFile]:
     """Return the files that ``path`` names: one, a folder's, or those that match a pattern."""
-    place = Path(os.path.expanduser(path))
-    if place.is_dir():
-        if (place / "_delta_log").exists():
+    location = Path(os.path.expanduser(path))
+    if location.is_dir():
+        if (location / "_delta_log").exists():
             raise EvenflowError(
                 f"{path} is a Delta table, whose folder keeps old rows too; write it as plain Parquet."
             )
         files = sorted(
-            file for file in place.rglob("*") if file.is_file() and _is_data(file.relative_to(place))
+            file for file in location.rglob("*") if file.is_file() and _is_data(file.relative_to(location))
         )
         if not files:
             raise EvenflowError(f"the folder {path} has no files; name a folder with data, or a file.")
-    elif place.exists():
-        files = [place]
+    elif location.exists():
+        files = [location]
     else:
-        matches = (Path(match) for match in glob.glob(str(place), recursive=True))
+        matches = (Path(match) for match in glob.glob(str(location), recursive=True))
         files = sorted(match for match in matches if match.is_file() and _is_data(Path(match.name)))
         if not files:
-            raise EvenflowError(f"there is no file {path!r}; {_beside(place)}")
+            raise EvenflowError(f"there is no file {path!r}; {_beside(location)}")
     return [data_file(file) for file in files]
 
 
@@ -186,15 +186,15 @@ def _is_data(inside: Path) -> bool:
     return not any(part.startswith((".", "_")) for part in inside.parts)
 
 
-def _beside(place: Path) -> str:
-    if not place.parent.is_dir():
-        return f"there is no folder {str(place.parent)!r} either."
-    names = sorted(entry.name for entry in place.parent.iterdir() if not entry.name.startswith("."))
-    guess = nearest(place.name, names)
+def _beside(location: Path) -> str:
+    if not location.parent.is_dir():
+        return f"there is no folder {str(location.parent)!r} either."
+    names = sorted(entry.name for entry in location.parent.iterdir() if not entry.name.startswith("."))
+    guess = nearest(location.name, names)
     return (
         guess
         if guess.startswith("did")
-        else f"{str(place.parent)!r} has {', '.join(names[:8]) or 'nothing'}."
+        else f"{str(location.parent)!r} has {', '.join(names[:8]) or 'nothing'}."
     )
 
 
