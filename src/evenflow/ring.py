@@ -66,23 +66,6 @@ def build_ring(
     return _assemble(points, owners, buckets)
 
 
-def joined(one: Ring, other: Ring, buckets: int | None = None) -> Ring:
-    """Return the ring of both rings' workers, which must differ: workers join without a new build."""
-    both = np.intersect1d(one.owners, other.owners)
-    if both.size:
-        raise EvenflowError(f"worker {int(both[0])} is on both rings; take it off one of them first.")
-    points, owners = np.concatenate([one.points, other.points]), np.concatenate([one.owners, other.owners])
-    return _assemble(points, owners, buckets)
-
-
-def without(ring: Ring, workers: Sequence[int] | Int32Array, buckets: int | None = None) -> Ring:
-    """Return the ring after ``workers`` have left it."""
-    stay = ~np.isin(ring.owners, np.asarray(workers))
-    if not stay.any():
-        raise EvenflowError("no worker would be left on the ring; keep at least one.")
-    return _assemble(ring.points[stay], ring.owners[stay], buckets)
-
-
 def _assemble(points: UInt64Array, owners: Int32Array, buckets: int | None) -> Ring:
     if buckets is None:
         buckets = min(2 << (points.size - 1).bit_length(), 2**31)

@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenflow.errors import EvenflowError
-from evenflow.kernels import Float64Array, Int64Array, UInt32Array, UInt64Array, inlined, kernel
+from evenflow.kernels import Float64Array, Int64Array, UInt32Array, UInt64Array, inlined
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
 TOTAL, HIGHEST = 0, 1  # in EpochCounters.sums
@@ -159,56 +158,3 @@ def close_epoch(c: EpochCounters, decay: float) -> None:
     c.sums[TOTAL] *= decay
     c.sums[HIGHEST] *= decay
     c.ends[HEAPED] = 0  # rounding may have made counts equal that were not
-
-
-@kernel
-def _count_all(c: EpochCounters, keys: UInt64Array, epoch: int, decay: float) -> None:
-    for i in range(keys.size):
-        if epoch_is_over(c, epoch):
-            close_epoch(c, decay)
-        count_in_epoch(c, keys[i])
-
-
-class EpochCounting:
-    """The keys that are frequent of late, with at most ``capacity`` counters.
-
-    A count is never below the key's decayed count and above it by at most ``total / capacity``.
-
-    >>> sketch = EpochCounting(capacity=2, epoch=4, decay=0.5)
-    >>> sketch.update(np.array([7, 7, 7, 8, 8, 8], np.uint64))
-    >>> [(int(key), float(count)) for key, count in zip(*sketch.top())]
-    [(8, 2.5), (7, 1.5)]
-    """
-
-    def __init__(self, capacity: int = 1000, epoch: int = 1000, decay: float = 0.2):
-        if capacity < 1:
-            raise EvenflowError(f"capacity is {capacity}; a sketch needs at least 1 counter.")
-        if epoch < 1:
-            raise EvenflowError(f"epoch is {epoch}; an epoch has at least 1 message.")
-        if not 0 <= decay <= 1:
-            raise EvenflowError(f"decay is {decay}; counters are multiplied by 0 (forget) to 1 (keep).")
-        self.epoch = epoch
-        self.decay = decay
-        self.counters = new_epoch_counters(capacity)
-
-    @property
-    def capacity(self) -> int:
-        """Number of counters."""
-        return self.counters.keys.size
-
-    @property
-    def total(self) -> float:
-        """Number of messages counted, decayed as the counters are."""
-        return float(self.counters.sums[TOTAL])
-
-    def update(self, keys: UInt64Array) -> None:
-        """Count one message for every key hash."""
-        _count_all(self.counters, np.ascontiguousarray(keys, np.uint64), self.epoch, self.decay)
-
-    def top(self, threshold: float = 0.0) -> tuple[UInt64Array, Float64Array]:
-        """Return keys and counts with ``count >= threshold * total``, most frequent first, then by key."""
-        used = int(self.counters.ends[ENTRIES])
-        keys, counts = self.counters.keys[:used], self.counters.counts[:used]
-        chosen = np.flatnonzero(counts >= threshold * self.total)
-        order = chosen[np.lexsort((keys[chosen], -counts[chosen]))]
-        return keys[order], counts[order]

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
@@ -175,63 +174,3 @@ def _promote(s: KeySpace, source: Int32Array, below: int, destination: Int32Arra
         destination[0] = first
         s.space[first] = above
         s.space[lowest] = below
-
-
-@kernel
-def _note_all(
-    s: KeySpace, keys: UInt64Array, times: Float64Array, teenage_cycle: float, old_cycle: float
-) -> None:
-    for i in range(keys.size):
-        run_cycles(s, times[i], teenage_cycle, old_cycle)
-        note_key(s, keys[i])
-
-
-class Generations:
-    """Which keys have stayed frequent, among about ``expected_keys``.
-
-    >>> space = Generations(expected_keys=10)
-    >>> space.update(np.array([7, 7, 8, 7, 9], np.uint64), np.array([0.0, 1.0, 2.0, 70.0, 140.0]))
-    >>> space.old()[0].tolist(), space.teenage()[0].tolist(), space.baby()[0].tolist()
-    ([7], [8], [9])
-    """
-
-    def __init__(
-        self,
-        expected_keys: int = 100,
-        teenage_cycle: float = 15.0,
-        old_cycle: float = 60.0,
-        baby_limit: int | None = None,
-    ):
-        if expected_keys < 10:
-            raise EvenflowError(
-                f"expected_keys is {expected_keys}; the old space is a tenth of it, so expect 10 or more."
-            )
-        if not (teenage_cycle > 0 and old_cycle > 0):
-            raise EvenflowError(f"cycles are {teenage_cycle} and {old_cycle}; pass seconds above 0.")
-        self.teenage_cycle = teenage_cycle
-        self.old_cycle = old_cycle
-        self.key_space = new_key_space(expected_keys, baby_limit)
-
-    def update(self, keys: UInt64Array, times: Float64Array) -> None:
-        """Count one message for every key hash; ``times`` are seconds, not decreasing."""
-        hashed = np.ascontiguousarray(keys, np.uint64)
-        clock = np.ascontiguousarray(times, np.float64)
-        if hashed.shape != clock.shape:
-            raise EvenflowError(f"times has {clock.size} values for {hashed.size} keys; pass one per key.")
-        _note_all(self.key_space, hashed, clock, self.teenage_cycle, self.old_cycle)
-
-    def old(self) -> tuple[UInt64Array, Int64Array]:
-        """Return keys and counts of the old space."""
-        return self._items(self.key_space.old, OLD)
-
-    def teenage(self) -> tuple[UInt64Array, Int64Array]:
-        """Return keys and counts of the teenage space."""
-        return self._items(self.key_space.teenage, TEENAGE)
-
-    def baby(self) -> tuple[UInt64Array, Int64Array]:
-        """Return keys and counts of the baby space."""
-        return self._items(self.key_space.baby, BABY)
-
-    def _items(self, items: Int32Array, space: int) -> tuple[UInt64Array, Int64Array]:
-        chosen = items[: self.key_space.sizes[space]]
-        return self.key_space.keys[chosen], self.key_space.counts[chosen]

@@ -12,8 +12,10 @@ Laws, tested for every stream:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 
@@ -29,6 +31,18 @@ class Chunk(NamedTuple):
 
     ids: Int32Array
     times: Float64Array | None
+
+    def part(self, begin: int, end: int) -> Chunk:
+        """Return the messages from ``begin`` up to ``end``."""
+        return Chunk(self.ids[begin:end], None if self.times is None else self.times[begin:end])
+
+
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Return the messages of several chunks, one after the other, as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    times = [chunk.times for chunk in chunks if chunk.times is not None]
+    return Chunk(np.concatenate([chunk.ids for chunk in chunks]), np.concatenate(times) if times else None)
 
 
 class Stream(ABC):

@@ -26,7 +26,7 @@ from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.keys import hash_keys
 from evenflow.spec import whole
-from evenflow.streams.base import CHUNK, Chunk, Stream
+from evenflow.streams.base import CHUNK, Chunk, Stream, join_chunks
 from evenflow.streams.clock import Clock
 from evenflow.streams.data_file import DataFile
 from evenflow.streams.formats import data_file
@@ -219,24 +219,13 @@ def regrouped(pieces: Iterator[Chunk], size: int) -> Iterator[Chunk]:
     for piece in pieces:
         begin = 0
         while piece.ids.size - begin >= room:
-            yield _joined([*waiting, _cut(piece, begin, begin + room)])
+            yield join_chunks([*waiting, piece.part(begin, begin + room)])
             waiting, begin, room = [], begin + room, size
         if begin < piece.ids.size:
-            waiting.append(_cut(piece, begin, piece.ids.size))
+            waiting.append(piece.part(begin, piece.ids.size))
             room -= piece.ids.size - begin
     if waiting:
-        yield _joined(waiting)
-
-
-def _cut(chunk: Chunk, begin: int, end: int) -> Chunk:
-    return Chunk(chunk.ids[begin:end], None if chunk.times is None else chunk.times[begin:end])
-
-
-def _joined(chunks: list[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
-    times = [chunk.times for chunk in chunks if chunk.times is not None]
-    return Chunk(np.concatenate([chunk.ids for chunk in chunks]), np.concatenate(times) if times else None)
+        yield join_chunks(waiting)
 
 
 def _quoted(column: str) -> str:
