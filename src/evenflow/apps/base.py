@@ -137,3 +137,8 @@ def key_column(frame: DataFrame, name: str) -> Column:
     from evenflow.spark.routing.key_columns import quoted
 
     return F.col(quoted(name) if name in frame.columns else name)
+
+
+def key_text(row: Any, setup: AppSetup) -> str:
+    """Return the key of a result for people."""
+    return ", ".join(str(row[name]) for name in setup.key)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from evenflow.apps.base import App, AppSetup, View, column, key_column, register
+from evenflow.apps.base import App, AppSetup, View, column, key_column, key_text, register
 from evenflow.apps.windows import check_span, latest, window_name, with_window
 from evenflow.spark.grouped.aggregator import Aggregator
 
@@ -106,9 +106,8 @@ class VwapApp(App):
         windows: dict[str, Any] = dict(view.get("windows", {}))
         for row in changed.collect():
             name = "all" if self.window is None else window_name(row["window"])
-            key = ", ".join(str(row[name]) for name in setup.key)
-            known = {name: row[name] for name in ("trades", "volume", "vwap", "unread")}
-            windows.setdefault(name, {})[key] = known
+            known = {field: row[field] for field in ("trades", "volume", "vwap", "unread")}
+            windows.setdefault(name, {})[key_text(row, setup)] = known
         for name, tickers in windows.items():
             most = sorted(tickers.items(), key=lambda item: (-item[1]["volume"], item[0]))
             windows[name] = dict(most[: setup.top])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import App, AppSetup, View, column, key_column, register
+from evenflow.apps.base import App, AppSetup, View, column, key_column, key_text, register
 from evenflow.apps.windows import check_span, time_column, window_name, with_window
 from evenflow.kernels import Float64Array
 from evenflow.spark.grouped.aggregator import Aggregator
@@ -131,9 +131,8 @@ class WindowedJoin(App):
 
         known = {(row["window"], row["key"]): row for row in view.get("most", [])}
         for row in changed.orderBy(F.desc("comparisons"), *changed.columns[1:-3]).limit(setup.top).collect():
-            key = ", ".join(str(row[name]) for name in setup.key)
+            key, window = key_text(row, setup), window_name(row["window"])
             numbers = {name: row[name] for name in ("rows", "comparisons", "matches")}
-            window = window_name(row["window"])
             known[window, key] = {"window": window, "key": key, **numbers}
         most = sorted(
             known.values(), key=lambda entry: (-entry["comparisons"], entry["window"], entry["key"])

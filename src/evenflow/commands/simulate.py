@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from evenflow.simulator import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
 
 WORTH_A_PROCESS = 2e7  # messages in all; below that a process takes longer to start than it saves
-_QUEUES = "Queues"
-_EVENTS = "Events"
+queue_option = partial(typer.Option, rich_help_panel="Queues")
+event_option = partial(typer.Option, rich_help_panel="Events")
 
 
 def simulate(
@@ -56,68 +57,46 @@ def simulate(
     ] = None,
     capacity: Annotated[
         str | None,
-        typer.Option(
-            help="Capacities of the workers: 3x5,7x1, or a file of numbers.", rich_help_panel=_QUEUES
-        ),
+        queue_option(help="Capacities of the workers: 3x5,7x1, or a file of numbers."),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(
-            help="Messages per second; else the stream's own times, or 10000.", rich_help_panel=_QUEUES
-        ),
+        queue_option(help="Messages per second; else the stream's own times, or 10000."),
     ] = None,
     load: Annotated[
         str | None,
-        typer.Option(
-            help="Scale capacities so that this share of them is used (0.8); 'none' takes them as they are.",
-            rich_help_panel=_QUEUES,
+        queue_option(
+            help="Scale capacities so that this share of them is used (0.8); 'none' takes them as they are."
         ),
     ] = None,
-    arrivals: Annotated[str | None, typer.Option(help="regular or poisson.", rich_help_panel=_QUEUES)] = None,
-    cost: Annotated[
-        float | None, typer.Option(help="Work of a message (1).", rich_help_panel=_QUEUES)
-    ] = None,
-    service: Annotated[
-        str | None, typer.Option(help="constant or exponential.", rich_help_panel=_QUEUES)
-    ] = None,
+    arrivals: Annotated[str | None, queue_option(help="regular or poisson.")] = None,
+    cost: Annotated[float | None, queue_option(help="Work of a message (1).")] = None,
+    service: Annotated[str | None, queue_option(help="constant or exponential.")] = None,
     warm_up: Annotated[
         int | None,
-        typer.Option(
-            parser=whole,
-            metavar="COUNT",
-            help="First messages left out of the latencies.",
-            rich_help_panel=_QUEUES,
-        ),
+        queue_option(parser=whole, metavar="COUNT", help="First messages left out of the latencies."),
     ] = None,
     feedback_delay: Annotated[
-        float | None, typer.Option(help="Seconds until sources hear of workers.", rich_help_panel=_QUEUES)
+        float | None, queue_option(help="Seconds until sources hear of workers.")
     ] = None,
     rescale: Annotated[
         str | None,
-        typer.Option(
-            metavar="AT:N[,AT:N..]", help="Go on with N workers from message AT on.", rich_help_panel=_EVENTS
-        ),
+        event_option(metavar="AT:N[,AT:N..]", help="Go on with N workers from message AT on."),
     ] = None,
     capacity_at: Annotated[
         list[str] | None,
-        typer.Option(
+        event_option(
             metavar="AT:CAPACITIES",
             help="Other capacities from message AT on, as 6e6:7x1,3x5; may be repeated.",
-            rich_help_panel=_EVENTS,
         ),
     ] = None,
     aggregate_every: Annotated[
         int | None,
-        typer.Option(
-            parser=whole,
-            metavar="COUNT",
-            help="Workers send partial results every so many messages.",
-            rich_help_panel=_EVENTS,
+        event_option(
+            parser=whole, metavar="COUNT", help="Workers send partial results every so many messages."
         ),
     ] = None,
-    aggregate_cost: Annotated[
-        float | None, typer.Option(help="Seconds to merge one partial result.", rich_help_panel=_EVENTS)
-    ] = None,
+    aggregate_cost: Annotated[float | None, event_option(help="Seconds to merge one partial result.")] = None,
     jobs: Annotated[
         int | None, typer.Option(help="Processes; by default as many as the work is worth.")
     ] = None,
@@ -306,10 +285,9 @@ def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Resul
 
 def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple[list[Result], bool]:
     """Run one after the other, and tell how far each is."""
-    import dataclasses
-
     from evenflow.commands.compiling import compiling_is_said
-    from evenflow.simulator import simulate as simulate_one
+    from evenflow.simulator.run import Simulation
+    from evenflow.simulator.setup import SimulationSetup
 
     results: list[Result] = []
     with compiling_is_said():
@@ -320,11 +298,8 @@ def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple
             ) -> None:
                 watch(index * of + messages, len(configurations) * of, what)
 
-            options = {
-                field.name: getattr(configuration, field.name) for field in dataclasses.fields(configuration)
-            }
             try:
-                results.append(simulate_one(**options, progress=far))
+                results.append(Simulation(SimulationSetup(configuration)).run(progress=far))
             except KeyboardInterrupt:
                 return results, False
     return results, True
