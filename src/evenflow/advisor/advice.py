@@ -108,7 +108,7 @@ def advise(
 
     ``work``: ``mergeable`` (partial results of a key can be merged, so keys may be split), ``one-owner``
     (they cannot) or ``stateless``. ``sample``: read at most so many messages (None: all). ``watch(done,
-    total, what)`` is told how far it is.
+    total, what)`` is called with the progress.
 
     >>> advise("zipf:z=1.4,keys=1000,messages=1e4", workers=8).recommendation.outcome.spelling
     'fill'

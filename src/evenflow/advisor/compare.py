@@ -75,7 +75,7 @@ class Outcome:
 def contenders(keys: int, messages: int) -> list[Scheme]:
     """Return every scheme with its defaults, and fill without splitting.
 
-    ``explicit`` expects 10^6 keys unless told; it is told, and counts over a tenth of the messages.
+    ``explicit`` expects 10^6 keys by default; here it gets their number, and counts over a tenth of the rows.
     """
     found = []
     for name in list_schemes():

@@ -57,7 +57,7 @@ class Count(Aggregator):
 
 
 class Top:
-    """The k keys with most rows among all that were ever told of, as long as counts only grow.
+    """The k keys with most rows among all updates, as long as counts only grow.
 
     >>> top = Top(2)
     >>> top.update([("a", 3), ("b", 1), ("c", 2)])

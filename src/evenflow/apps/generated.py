@@ -7,7 +7,6 @@ the same way: ``documents:classes=4,messages=1e5,seed=1``.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +38,16 @@ def normals(seed: int, use: int, at: Int64Array) -> Float64Array:
     """Return numbers from the standard normal distribution (Box and Muller)."""
     radius = np.sqrt(-2 * np.log1p(-units(seed, use, at)))
     return radius * np.cos(2 * np.pi * units(seed, use + 1000, at))
+
+
+def ranks(count: int, z: float, draws: Float64Array) -> Int64Array:
+    """Return ranks from 0 by Zipf's law for numbers in [0, 1).
+
+    >>> ranks(3, 1.0, np.array([0.0, 0.6, 0.999])).tolist()
+    [0, 1, 2]
+    """
+    ends = np.cumsum(zipf_weights(count, z))
+    return np.searchsorted(ends / ends[-1], draws, side="right")
 
 
 class RowGenerator:
@@ -83,7 +92,7 @@ class Documents(RowGenerator):
         """Return label and words."""
         label = (units(self.seed, 0, positions) * self.classes).astype(np.int64)
         draws = (positions[:, None] * self.length + np.arange(self.length)).ravel()
-        rank = np.searchsorted(self._ends, units(self.seed, 1, draws), side="right")
+        rank = ranks(self.words, self.z, units(self.seed, 1, draws))
         turn = np.repeat(label + 1, self.length) * (self.words // (self.classes + 1))
         word = np.where(units(self.seed, 2, draws) < self.own, (rank + turn) % self.words, rank)
         offsets = pa.array(np.arange(positions.size + 1) * self.length, pa.int32())
@@ -92,13 +101,6 @@ class Documents(RowGenerator):
         )
         labels = pa.array([f"class{number}" for number in label.tolist()], pa.string())
         return pa.StructArray.from_arrays([labels, words], ["label", "words"])
-
-    @cached_property
-    def _ends(self) -> Float64Array:
-        ends = np.cumsum(zipf_weights(self.words, self.z))
-        share: Float64Array = ends / ends[-1]
-        share[-1] = 1.0
-        return share
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,7 @@ class Points(RowGenerator):
     def make(self, positions: Int64Array) -> pa.StructArray:
         """Return label and features."""
         # some classes are frequent, some are rare
-        ends = np.cumsum(zipf_weights(self.classes, 0.5))
-        label = np.searchsorted(ends / ends[-1], units(self.seed, 0, positions), side="right")
+        label = ranks(self.classes, 0.5, units(self.seed, 0, positions))
         centres = normals(self.seed, 1, np.arange(self.classes * self.dimensions)) * self.spread
         draws = (positions[:, None] * self.dimensions + np.arange(self.dimensions)).ravel()
         values = centres.reshape(self.classes, -1)[label].ravel() + normals(self.seed, 2, draws)
@@ -152,9 +153,7 @@ class Trades(RowGenerator):
 
     def make(self, positions: Int64Array) -> pa.StructArray:
         """Return time, ticker, price and size."""
-        ends = np.cumsum(zipf_weights(self.tickers, self.z))
-        ticker = np.searchsorted(ends / ends[-1], units(self.seed, 0, positions), side="right")
-        ticker = np.minimum(ticker, self.tickers - 1)
+        ticker = ranks(self.tickers, self.z, units(self.seed, 0, positions))
         swing = 0.1 * np.sin(2 * np.pi * (positions / self.rate / 60 + units(self.seed, 1, ticker)))
         noise = 0.005 * normals(self.seed, 2, positions)
         price = 10 * np.exp(3 * units(self.seed, 3, ticker)) * (1 + swing + noise)

@@ -52,7 +52,7 @@ def _loads_panel(axes: Any, loads: Mapping[str, Int64Array], schemes: Mapping[st
 
 
 def _by_worker(axes: Any, values: Mapping[str, Float64Array], schemes: Mapping[str, str]) -> None:
-    """Draw falling values of the workers as steps; areas are filled where they can be told apart."""
+    """Draw falling values of the workers as steps; areas are filled if there are at most two."""
     highest = max(float(value[0]) for value in values.values())
     drawn: list[str] = []
     for label, value in values.items():

@@ -301,7 +301,7 @@ def _look(query: Any, seen: Progress, setup: AppSetup) -> None:
 
 
 def _take_busy(seen: Progress, setup: AppSetup) -> None:
-    """Take what workers told of their time; a task that ran again told again."""
+    """Take the times that workers reported; a task that ran again reported again."""
     for note in Control(setup.control).notes("busy"):
         if note["time"] >= seen.began and note["worker"] < seen.workers:
             seen.worked[note["run"], note["batch"], note["worker"]] = note["rows"], note["seconds"]

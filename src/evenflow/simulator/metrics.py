@@ -57,7 +57,7 @@ class Pairs:
     def count_marked(
         self, ids: Int32Array, workers: Int32Array, marked: BoolArray, marked_loads: Int64Array
     ) -> None:
-        """Count messages, those of ``marked`` keys apart too."""
+        """Count messages, and separately those of ``marked`` keys."""
         _count_marked(ids, workers, self.loads, self.state, self.words, marked, marked_loads)
 
     def forget_from(self, worker: int) -> int:

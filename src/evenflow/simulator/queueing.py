@@ -7,7 +7,7 @@ without a gap until its queue is empty, so ``finish' = t + (finish - t) old / ne
 leaves gets no more messages and finishes those it has.
 
 Left open by the paper: the unit of capacity. Here it is work per second, a message's work being ``cost`` (1
-unless said) times its key's. With ``load`` the capacities are taken as relative and scaled so that all
+by default) times its key's. With ``load`` the capacities are taken as relative and scaled so that all
 messages are that share of what all workers together can do, which for equal workers is shuffle grouping's
 utilisation.
 

@@ -111,7 +111,7 @@ class Simulation:
                 progress(self.message, messages)
         if self.message != messages:
             raise EvenflowError(
-                f"the stream {stream.name} has not {messages} messages as it said; "
+                f"the stream {stream.name} does not have the {messages} messages that it declared; "
                 "it must stay the same while it is read."
             )
         return self._result()

@@ -2,7 +2,7 @@
 
 * ``shuffle``: message i goes to source i mod s;
 * ``key``: a key's messages all go to one source, ``range(mix(key ^ salt), s)`` with a salt of the feed's own;
-* ``skewed:z``: message i goes to source j with probability proportional to (j + 1)^-z (z = 1 unless said).
+* ``skewed:z``: message i goes to source j with probability proportional to (j + 1)^-z (default z = 1).
 
 Who gets message i depends on i, its key and the seed alone, never on how the stream was cut into chunks.
 """
@@ -19,7 +19,7 @@ from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, 
 from evenflow.keys import mix, to_range
 from evenflow.streams.sampling import alias_columns, alias_draw, bits, draw_salt, zipf_weights
 
-_BY_KEY, _SKEWED = 11, 12  # uses of the seed, apart from the streams' own
+_BY_KEY, _SKEWED = 11, 12  # uses of the seed, distinct from the streams' own
 
 
 class Part(NamedTuple):

@@ -6,7 +6,7 @@ rare is hot.
 Left open by the paper: it prints the same law for both parts; the reversed one is a reading (DECISIONS), and
 figures made from it say so. ``phases`` are the relative lengths of the parts, ``4+1`` as in the paper; the
 ranks reverse at every boundary, and a single number asks for so many parts of equal length. The paper's 50 M
-are ten runs of 5 M, seeds apart.
+are ten runs of 5 M with different seeds.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ not data (as for Spark). A pattern such as ``logs/*.csv`` takes what matches it.
 columns, with one type for each.
 
 A key of several columns is hashed as Spark hashes them together. A null key is a key like any other; a stream
-that has no other is refused at its end, since nothing can be said of it.
+that has no other is refused at its end, since it has no keys to balance.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Sample(Stream):
 
 
 def take_sample(stream: Stream, limit: int | None, watch: Watch | None = None) -> Sample:
-    """Read at most ``limit`` messages (None: all) into memory; ``watch(n)`` is told how many so far."""
+    """Read at most ``limit`` messages (None: all) into memory; ``watch(n)`` gets the number read so far."""
     if limit is not None:
         limit = whole("limit", limit, 1, None, "a sample has at least one message")
     sample = _taken(stream, limit, watch)

@@ -19,7 +19,7 @@ _S32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _UNIT = 2.0**-53
 _SCALE = 2.0**32
-_STREAMS = 0x73747265616D73  # sets the draws of a seed apart from the hash family of the same seed
+_STREAMS = 0x73747265616D73  # keeps the draws of a seed independent of its hash family
 
 
 def draw_salt(seed: int, use: int = 0) -> np.uint64:

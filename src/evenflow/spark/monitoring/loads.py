@@ -244,7 +244,7 @@ def _worked(note: dict[str, Any]) -> dict[str, Any]:
 
 
 def _busy(notes: list[dict[str, Any]], batch: int | None) -> dict[int, dict[str, Any]]:
-    """Return the last word of every worker of a batch, in the last run that told one."""
+    """Return the last report of every worker of a batch, of the last run that has one."""
     words = [note for note in notes if note["event"] == "busy" and note.get("batch") == batch]
     return {note["worker"]: note for note in words if note.get("run") == words[-1].get("run")}
 
