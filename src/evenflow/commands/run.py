@@ -176,21 +176,19 @@ def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
     """
     from pyspark.sql import SparkSession
 
-    from evenflow.spark.session import LOCAL
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("evenflow run")
-    settings: dict[str, Any] = {"spark.sql.shuffle.partitions": workers}
+    builder = SparkSession.builder.appName("evenflow run").config("spark.sql.shuffle.partitions", workers)
     if master.startswith("sc://"):
         builder = builder.remote(master)
     else:
-        builder = builder.master(master)
-        own = {name: value for name, value in LOCAL.items() if not name.startswith("spark.driver.")}
-        settings = (LOCAL if master.startswith("local") else own) | {"spark.log.level": "ERROR"} | settings
+        if master.startswith("local"):
+            for name in ("spark.driver.bindAddress", "spark.driver.host"):
+                builder = builder.config(name, "127.0.0.1")
+        for name, value in _QUIET.items():
+            builder = builder.config(name, value)
         if java:
-            settings["spark.driver.extraJavaOptions"] = java
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+            builder = builder.config("spark.driver.extraJavaOptions", java)
+        builder = builder.master(master)
     file, log = tempfile.mkstemp(prefix="evenflow-spark-", suffix=".log")
     try:
         with _standard_error_to(file):
@@ -207,6 +205,14 @@ def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
         raise EvenflowError(f"{_first_line(error)} (Spark at {master}; it wrote {kept})") from error
     finally:
         Path(log).unlink(missing_ok=True)
+
+
+_QUIET = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 
 @contextmanager
