@@ -53,7 +53,7 @@ def test_owners_are_those_of_a_sorted_list(
 
 
 @given(ids=IDS, new=st.integers(301, 400), seed=st.integers(0, 99), weight=st.floats(0.1, 3))
-def test_only_the_newcomers_or_leavers_keys_move(ids: list[int], new: int, seed: int, weight: float) -> None:
+def test_only_keys_that_go_to_the_newcomer_move(ids: list[int], new: int, seed: int, weight: float) -> None:
     salt = salt_of(seed)
     small = build_ring(ids, salt, replicas=50)
     large = build_ring([*ids, new], salt, 50, [*[1.0] * len(ids), weight])

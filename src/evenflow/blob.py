@@ -1,14 +1,16 @@
-"""State as bytes: a header of plain JSON, raw arrays, a checksum. Reading one never runs code.
+"""State as bytes: a header of plain JSON, raw arrays, a checksum; single arrays as text for JSON.
 
-Layout: ``evenflow`` · format version (u16) · header length (u32) · header · array bytes · blake2b of all
-before (16 bytes).
+Reading never runs code. Layout: ``evenflow`` · format version (u16) · header length (u32) · header · array
+bytes · blake2b of all before (16 bytes).
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import struct
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,3 +75,19 @@ def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
         arrays[name] = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
         offset += count * dtype.itemsize
     return content["header"], arrays
+
+
+def array_to_text(values: Array) -> str:
+    """Return an array as text for JSON: little-endian bytes, compressed, base64.
+
+    >>> array_from_text(array_to_text(np.arange(3)), np.int64).tolist()
+    [0, 1, 2]
+    """
+    plain = values.astype(values.dtype.newbyteorder("<"))
+    return base64.b64encode(zlib.compress(plain.tobytes(), 6)).decode()
+
+
+def array_from_text(text: str, kind: Any) -> Array:
+    """Return the array that a text holds."""
+    raw = zlib.decompress(base64.b64decode(text))
+    return np.frombuffer(raw, np.dtype(kind).newbyteorder("<")).astype(kind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import evenflow as ef
 from evenflow.apps.generated import Documents
 from evenflow.apps.heavy_hitters import HeavyHitters, Summary, hitters
 from evenflow.apps.naive_bayes import Model
-from evenflow.apps.sliding_join import SlidingJoin
 from evenflow.apps.vwap import Vwap
 from evenflow.apps.windowed_join import BandJoin
 from evenflow.keys import hash_keys
@@ -159,25 +157,3 @@ def test_predictions_are_those_of_one_machine() -> None:
     assert answers == [slow.predict(words) for _, words in test]
     assert sum(a == label for a, (label, _) in zip(answers, test, strict=True)) > 0.6 * len(test)
     assert Model().predict(["a"]) is None
-
-
-def test_a_sliding_join_compares_every_pair_of_the_window_once() -> None:
-    """Batches of any size, rows up to five seconds out of order: the pairs are those of all rows together."""
-    rng = np.random.default_rng(3)
-    times = np.sort(rng.uniform(0, 300, 800)) + rng.uniform(0, 5, 800)
-    values = rng.uniform(0, 20, 800)
-    join = SlidingJoin(span=10.0, band=0.5)
-    state, outputs = join.start("a"), []
-    for batch in np.split(np.arange(800), [100, 101, 350, 700]):
-        stamps = pa.array((times[batch] * 1e6).astype(np.int64), pa.timestamp("us", "UTC"))
-        state, outputs, until = join.process("a", state, pa.table({"time": stamps, "value": values[batch]}))
-        latest = times[: batch[-1] + 1].max()
-        assert until is None or until.timestamp() == pytest.approx(latest + 10)
-        join.now = datetime.fromtimestamp(latest - 5, UTC)  # the watermark of the next batch
-    micros = (times * 1e6).astype(np.int64) / 1e6
-    near = np.triu(np.abs(micros[:, None] - micros) <= 10, 1)
-    close = np.abs(values[:, None] - values) <= 0.5
-    pairs, matches = int(near.sum()), int((near & close).sum())
-    assert outputs == [{"key": "a", "rows": 800, "comparisons": pairs, "matches": matches}]
-    assert len(state["times"]) < 600  # what no row can reach is forgotten
-    assert join.expire("a", state)[0]["times"] == []

@@ -30,9 +30,12 @@ def test_every_app_is_known() -> None:
     [
         ("vwpa", "there is no app 'vwpa'; did you mean 'vwap'"),
         ("vwap:prise=close", "vwap has no parameter 'prise'; did you mean 'price'"),
-        ("vwap:price", "'price' is not a parameter of vwap; write vwap:price=price,size=size"),
+        (
+            "vwap:price",
+            "'price' is not a parameter; parameters are name=value. Write for example vwap:price=price,size=",
+        ),
         ("count:window=soon", "window is 'soon'; it is a span of time such as '10 minutes'"),
-        ("heavy-hitters:capacity=many", "capacity of heavy-hitters is 'many'; it is a whole number"),
+        ("heavy-hitters:capacity=many", "capacity is 'many'; it is a whole number"),
         ("heavy-hitters:capacity=0", "capacity is 0"),
         ("heavy-hitters:check=perhaps", "it is yes or no"),
         ("naive-bayes:alpha=0", "alpha is 0.0; smoothing adds more than 0"),

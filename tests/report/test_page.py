@@ -11,7 +11,7 @@ from evenflow.report import page as html
 from evenflow.report.tables import Table
 
 EVIL = "</p><script>alert(1)</script>&\"'"
-SAFE = "&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#x27;"
+SAFE = "&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;&#34;&#39;"
 
 
 def test_every_piece_escapes_its_text() -> None:

@@ -23,7 +23,7 @@ def sources_of(feed: str, sources: int, seed: int, cuts: list[int]) -> Int32Arra
     times = np.arange(0, IDS.size / 2, 0.5, dtype=np.float64)
     for start, stop in pairwise(edges):
         for source, part in enumerate(dealer.deal(start, IDS[start:stop], times[start:stop], HASHES)):
-            places = np.arange(start, stop)[part.places]
+            places = np.arange(start, stop)[part.positions]
             assert (np.diff(places) > 0).all()
             assert part.keys.tolist() == HASHES[IDS[places]].tolist()
             assert part.ids.tolist() == IDS[places].tolist()

@@ -35,8 +35,8 @@ def test_tables(result: Result) -> None:
     assert result.table().num_rows == 100
     assert result.table().column("messages").to_pylist()[-1] == 400
     assert result.worker_table().column("messages").to_pylist() == result.loads.tolist()
-    assert result.rescale_table().column("workers").to_pylist() == [13]
-    assert result.period_table().num_rows == 8
+    assert result.rescales["workers"].tolist() == [13]
+    assert result.periods["messages"].size == 8
 
 
 def test_json_is_strict_and_has_everything(result: Result) -> None:

@@ -18,10 +18,11 @@ from arrow_samples import SPARK_TYPES, sample
 from evenflow.plan import Plan
 from evenflow.schemes.base import list_schemes
 from evenflow.spark import balance
+from evenflow.spark.operators.place import place
 from evenflow.spark.routing import key_counts
 from evenflow.spark.routing.key_columns import key_hash, with_keys
 from evenflow.spark.routing.options import PlacementOptions
-from evenflow.spark.routing.place import Placed, place
+from evenflow.spark.routing.placed import Placed
 from spark.explained import exchanges
 
 pytestmark = pytest.mark.spark

@@ -19,7 +19,7 @@ from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import Observed, plain
 from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
 from evenflow.spark.replanning.replanner import Refresher, read_plan
-from evenflow.spark.routing.place import Placed
+from evenflow.spark.routing.placed import Placed
 from evenflow.testing import wait_for
 from spark.explained import exchanges
 from spark.stream_files import read_batches, write_batches

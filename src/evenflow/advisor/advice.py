@@ -44,12 +44,12 @@ class Advice:
             for fit in (True, False)
         }
 
-        def place(outcome: Outcome) -> tuple[bool, bool, float, float]:
+        def rank(outcome: Outcome) -> tuple[bool, bool, float, float]:
             uneven = outcome.max_over_mean > CLOSE * lowest[suits(outcome, self.work)]
             order = (outcome.max_over_mean, outcome.memory)
             return not suits(outcome, self.work), uneven, *(order if uneven else order[::-1])
 
-        return sorted(self.outcomes, key=place)
+        return sorted(self.outcomes, key=rank)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data. Fields may be added, none is renamed or removed.
@@ -108,7 +108,7 @@ def advise(
 
     ``work``: ``mergeable`` (partial results of a key can be merged, so keys may be split), ``one-owner``
     (they cannot) or ``stateless``. ``sample``: read at most so many messages (None: all). ``watch(done,
-    total, what)`` is told how far it is.
+    total, what)`` is called with the progress.
 
     >>> advise("zipf:z=1.4,keys=1000,messages=1e4", workers=8).recommendation.outcome.spelling
     'fill'

@@ -88,15 +88,15 @@ def compare(
     results: dict[int, Outcome] = {}
     base = int(simulate("key", clockless, workers, 1, seed).loads.max())
     with _threads() as pool:
-        places = {
-            pool.submit(_outcome, one, clockless, workers, seed, base): place
-            for place, one in enumerate(found)
+        indices = {
+            pool.submit(_outcome, scheme, clockless, workers, seed, base): index
+            for index, scheme in enumerate(found)
         }
-        for done, future in enumerate(as_completed(places), 1):
-            results[places[future]] = future.result()
+        for done, future in enumerate(as_completed(indices), 1):
+            results[indices[future]] = future.result()
             if watch is not None:
-                watch(done, len(found), found[places[future]].name)
-    return [results[place] for place in range(len(found))]
+                watch(done, len(found), found[indices[future]].name)
+    return [results[index] for index in range(len(found))]
 
 
 def shuffled(sample: Sample, seed: int = 0) -> Sample:
@@ -119,13 +119,13 @@ def _threads() -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _outcome(one: Scheme, sample: Sample, workers: int, seed: int, base: int) -> Outcome:
-    result = simulate(one, sample, workers, 1, seed)
+def _outcome(scheme: Scheme, sample: Sample, workers: int, seed: int, base: int) -> Outcome:
+    result = simulate(scheme, sample, workers, 1, seed)
     row = result.row()
-    owned = one.one_owner
-    moves, ideal = _joining(one, sample, workers, seed) if owned else (None, None)
+    owned = scheme.one_owner
+    moves, ideal = _joining(scheme, sample, workers, seed) if owned else (None, None)
     return Outcome(
-        scheme=one,
+        scheme=scheme,
         one_owner=owned,
         loads=result.loads,
         max_over_mean=row["max_over_mean"],
@@ -141,14 +141,14 @@ def _outcome(one: Scheme, sample: Sample, workers: int, seed: int, base: int) ->
     )
 
 
-def _joining(one: Scheme, sample: Sample, workers: int, seed: int) -> tuple[float | None, float | None]:
+def _joining(scheme: Scheme, sample: Sample, workers: int, seed: int) -> tuple[float | None, float | None]:
     """Return the shares of the state that move when a worker joins half way, and that have to."""
     half = sample.messages // 2
     if half < 1:
         return None, None
-    if one.rescales:
-        table = simulate(one, sample, workers, 1, seed, events=[Rescale(half, workers + 1)]).rescales
+    if scheme.rescales:
+        table = simulate(scheme, sample, workers, 1, seed, events=[Rescale(half, workers + 1)]).rescales
         return float(table["state_moved"][0] / half), float(table["state_ideal"][0] / half)
     hashes = sample.hashes[sample.ids[:half]]
-    before, after = (one.router(number, seed).route(hashes) for number in (workers, workers + 1))
+    before, after = (scheme.router(number, seed).route(hashes) for number in (workers, workers + 1))
     return float(np.mean(before != after)), 1 / (workers + 1)

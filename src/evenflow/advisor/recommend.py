@@ -97,8 +97,8 @@ def _reason(
     )
     hashed = f"key grouping's fullest worker carries {base.max_over_mean:.2f} times the mean"
     if chosen is base and best.speed_up < GAIN:
-        one = " with one owner per key" if work == "one-owner" else ""
-        return f"{_upper(hashed)} ({heat}), and no other scheme{one} gains a tenth over that."
+        condition = " with one owner per key" if work == "one-owner" else ""
+        return f"{_upper(hashed)} ({heat}), and no other scheme{condition} gains a tenth over that."
     if chosen is base:
         return (
             f"No key is hot: {heat}; {hashed}, by chance alone, and {best.spelling} "

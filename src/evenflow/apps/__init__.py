@@ -10,8 +10,9 @@ A new app is one file here: a frozen dataclass of its parameters under ``@regist
 from typing import Any
 
 from evenflow.apps import counting, decision_tree, heavy_hitters, naive_bayes, vwap, windowed_join
-from evenflow.apps.base import App, known_apps, parse_parameters, register
+from evenflow.apps.base import App, known_apps, register
 from evenflow.errors import EvenflowError, nearest
+from evenflow.spec import build
 
 __all__ = [
     "App",
@@ -38,5 +39,5 @@ def parse_app(text: str) -> App:
     kind: Any = known_apps().get(name.strip())
     if kind is None:
         raise EvenflowError(f"there is no app {name.strip()!r}; {nearest(name.strip(), known_apps())}")
-    app: App = parse_parameters(kind, kind.name, rest)
+    app: App = build(kind, kind, kind.name, rest)
     return app

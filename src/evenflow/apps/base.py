@@ -8,14 +8,13 @@ is folded into a **view**: plain data that is shown, kept in a file beside the c
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from evenflow.errors import EvenflowError, nearest
+from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
 
 if TYPE_CHECKING:
@@ -28,12 +27,11 @@ AnyApp = TypeVar("AnyApp", bound="App")
 View = dict[str, Any]
 
 VIEW_FILE = "view.json"
-_TRUE, _FALSE = ("yes", "true", "on"), ("no", "false", "off")
 _APPS: dict[str, type[App]] = {}
 
 
 @dataclass(frozen=True)
-class Setting:
+class AppSetup:
     """Where an app runs: the key's columns, the workers, and the folder in which its view is kept.
 
     ``exam`` is what `App.exam` returned: rows that are not learned from.
@@ -69,17 +67,17 @@ class App(ABC):
         """Return who works on the rows of a key."""
 
     @abstractmethod
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Return the rows to work on, and the columns that they are grouped by."""
 
-    def results(self, frame: DataFrame, setting: Setting) -> DataFrame:
+    def results(self, frame: DataFrame, setup: AppSetup) -> DataFrame:
         """Return one row per key with what is known of it, in batch or streaming."""
         from evenflow.spark.operators.aggregate import aggregate
 
-        rows, by = self.rows(frame, setting)
+        rows, by = self.rows(frame, setup)
         return aggregate(
-            rows, by, self.aggregator(), self.schema, setting.workers, setting.scheme, setting.mode,
-            output_mode="update" if frame.isStreaming else None, control=setting.control,
+            rows, by, self.aggregator(), self.schema, setup.workers, setup.scheme, setup.mode,
+            output_mode="update" if frame.isStreaming else None, control=setup.control,
         )  # fmt: skip
 
     def exam(self, table: DataFrame | None, key: list[str]) -> Any:
@@ -87,7 +85,7 @@ class App(ABC):
         return None
 
     @abstractmethod
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Return the view after a micro-batch; ``changed`` has the keys that got rows, as of now."""
 
     def goes_on(self, view: View) -> bool:
@@ -117,52 +115,6 @@ def known_apps() -> dict[str, type[App]]:
     return dict(sorted(_APPS.items()))
 
 
-def parse_parameters(kind: Any, name: str, text: str) -> Any:
-    """Return the dataclass ``kind`` with the parameters that ``text`` spells: ``name=value,name=value``."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    values: dict[str, Any] = {}
-    for piece in text.split(",") if text.strip() else ():
-        parameter, equals, value = (part.strip() for part in piece.partition("="))
-        if not equals or not value:
-            raise EvenflowError(
-                f"{piece.strip()!r} is not a parameter of {name}; write {name}:{_spelled(fields)}."
-            )
-        if parameter not in fields:
-            known = nearest(parameter, fields) if fields else "it takes none."
-            raise EvenflowError(f"{name} has no parameter {parameter!r}; {known}")
-        values[parameter] = _value(f"{parameter} of {name}", value, str(fields[parameter].type))
-    return kind(**values)
-
-
-def _spelled(fields: dict[str, dataclasses.Field[Any]]) -> str:
-    shown = [f"{name}={'...' if field.default is None else field.default}" for name, field in fields.items()]
-    return ",".join(shown[:3])
-
-
-def _value(name: str, text: str, kind: str) -> Any:
-    kinds = {part.strip() for part in kind.split("|")}
-    if "bool" in kinds and text.lower() in (*_TRUE, *_FALSE):
-        return text.lower() in _TRUE
-    if "str" in kinds:
-        return text
-    try:
-        number = float(text)
-        if "float" in kinds:
-            return number
-        if "int" in kinds and number.is_integer():
-            return int(number)
-    except (ValueError, OverflowError):
-        pass
-    wanted = "yes or no" if "bool" in kinds else "a number" if "float" in kinds else "a whole number"
-    raise EvenflowError(f"{name} is {text!r}; it is {wanted}.")
-
-
-def check(name: str, value: Any, good: bool, rule: str) -> None:
-    """Refuse a parameter with a sentence unless ``good``."""
-    if not good:
-        raise EvenflowError(f"{name} is {value!r}; {rule}.")
-
-
 def column(frame: DataFrame, app: App, parameter: str) -> Column:
     """Return the column that an app's parameter names, or say how to name another."""
     from pyspark.sql import functions as F
@@ -185,3 +137,8 @@ def key_column(frame: DataFrame, name: str) -> Column:
     from evenflow.spark.routing.key_columns import quoted
 
     return F.col(quoted(name) if name in frame.columns else name)
+
+
+def key_text(row: Any, setup: AppSetup) -> str:
+    """Return the key of a result for people."""
+    return ", ".join(str(row[name]) for name in setup.key)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from evenflow.apps.base import App, Setting, View, register
+from evenflow.apps.base import App, AppSetup, View, register
 from evenflow.apps.windows import check_span, latest, window_name, with_window
 from evenflow.errors import EvenflowError
 from evenflow.spark.grouped.aggregator import Aggregator
@@ -57,7 +57,7 @@ class Count(Aggregator):
 
 
 class Top:
-    """The k keys with most rows among all that were ever told of, as long as counts only grow.
+    """The k keys with most rows among all updates, as long as counts only grow.
 
     >>> top = Top(2)
     >>> top.update([("a", 3), ("b", 1), ("c", 2)])
@@ -106,29 +106,29 @@ class Counting(App):
         """Count."""
         return Count(self.work)
 
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Count the rows as they are."""
         if self.window is None:
-            return frame, setting.key
+            return frame, setup.key
         timed, window = with_window(frame, self.window, self.time, self.late, self.name)
-        return timed, [window, *setting.key]
+        return timed, [window, *setup.key]
 
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Remember the most frequent keys, of every window if there are windows."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
         most, keys = F.desc("rows"), changed.columns[:-1]
         if self.window is None:
-            rows = changed.orderBy(most, *keys).limit(setting.top).collect()
-            return {"top": _told(view.get("top", []), rows, keys, setting.top)}
+            rows = changed.orderBy(most, *keys).limit(setup.top).collect()
+            return {"top": _merged_top(view.get("top", []), rows, keys, setup.top)}
         rank = F.row_number().over(Window.partitionBy("window").orderBy(most, *keys))
         windows: dict[str, Any] = dict(view.get("windows", {}))
         found: dict[str, list[Any]] = {}
-        for row in changed.select("*", rank.alias("rank")).where(F.col("rank") <= setting.top).collect():
+        for row in changed.select("*", rank.alias("rank")).where(F.col("rank") <= setup.top).collect():
             found.setdefault(window_name(row["window"]), []).append(row)
         for name, rows in found.items():
-            windows[name] = _told(windows.get(name, []), rows, keys[1:], setting.top)
+            windows[name] = _merged_top(windows.get(name, []), rows, keys[1:], setup.top)
         return {"windows": latest(windows)}
 
     def tables(self, view: View, top: int) -> list[Table]:
@@ -136,11 +136,11 @@ class Counting(App):
         from evenflow.report.tables import Table
 
         if self.window is None:
-            keys = [(_text(one["key"]), one["rows"]) for one in view.get("top", [])]
+            keys = [(_text(entry["key"]), entry["rows"]) for entry in view.get("top", [])]
             return [Table("Most frequent keys", ("key", "rows"), keys)]
         windows = list(view.get("windows", {}).items())
         rows = [
-            (start, "  ".join(f"{_text(one['key'])} {one['rows']:,}" for one in most[:5]))
+            (start, "  ".join(f"{_text(entry['key'])} {entry['rows']:,}" for entry in most[:5]))
             for start, most in windows[-_WINDOWS_SHOWN:]
         ]
         note = f"The last {len(rows)} of {len(windows)} windows; --json has more." if windows else _NO_TIME
@@ -160,8 +160,10 @@ class TopK(Counting):
     writes_rows = False
 
 
-def _told(known: list[dict[str, Any]], rows: Iterable[Any], keys: list[str], k: int) -> list[dict[str, Any]]:
-    top = Top(k, ((_frozen(one["key"]), one["rows"]) for one in known))
+def _merged_top(
+    known: list[dict[str, Any]], rows: Iterable[Any], keys: list[str], k: int
+) -> list[dict[str, Any]]:
+    top = Top(k, ((_frozen(entry["key"]), entry["rows"]) for entry in known))
     top.update((tuple(_plain(row[key]) for key in keys), row["rows"]) for row in rows)
     return [{"key": key[0] if len(key) == 1 else list(key), "rows": rows} for key, rows in top.most()]
 

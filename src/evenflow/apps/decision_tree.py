@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import VIEW_FILE, App, Setting, View, check, column, register
+from evenflow.apps.base import VIEW_FILE, App, AppSetup, View, column, register
 from evenflow.apps.histograms import EMPTY, Histogram, histogram, merged
 from evenflow.apps.tree import Split, Tree, best_split
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -150,11 +151,11 @@ class DecisionTree(App):
             return F.col(quoted(names[0])).cast("array<double>")
         return F.array(*(F.col(quoted(name)).try_cast("double") for name in names))
 
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Make one row of every value, in the leaf that its point is in now."""
         from pyspark.sql import functions as F
 
-        leaf = leaf_of(F.col("features"), setting.folder / VIEW_FILE)
+        leaf = leaf_of(F.col("features"), setup.folder / VIEW_FILE)
         learned = self.points(frame).where("not held").select("label", "features", leaf.alias("leaf"))
         exploded = learned.select("leaf", "label", F.posexplode("features").alias("feature", "value"))
         return exploded, ["leaf", "feature"]
@@ -167,11 +168,11 @@ class DecisionTree(App):
         if not held:
             return None
         lists = [[np.nan if value is None else value for value in row["features"]] for row in held]
-        if len({len(one) for one in lists}) > 1:
+        if len({len(values) for values in lists}) > 1:
             raise EvenflowError("features have different lengths; every row has the same number of them.")
         return [row["label"] for row in held], np.array(lists, np.float64)
 
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Split the leaves that have seen enough, and ask for the rows that were held out."""
         tree = Tree.from_json(view["tree"]) if "tree" in view else Tree()
         leaves = len(tree.leaves)
@@ -182,7 +183,7 @@ class DecisionTree(App):
             found.setdefault(row["leaf"], {})[row["feature"]] = split
             sent[str(row["leaf"])] = sent.get(str(row["leaf"]), 0) + row["sent"]
         done = tree.grow(found, self.rows_per_split, self.gain, self.depth)
-        before = {} if setting.at_once else view.get("sent", {})
+        before = {} if setup.at_once else view.get("sent", {})
         classes = max((len(split.left) for splits in found.values() for split in splits.values()), default=0)
         dimensions = max((max(splits) + 1 for splits in found.values()), default=0)
         return {
@@ -190,10 +191,10 @@ class DecisionTree(App):
             "grew": len(done),
             "sent": {**before, **sent},
             "held": [*view.get("held", []), sum(sent[leaf] - before.get(leaf, 0) for leaf in sent)],
-            "shuffled": [*view.get("shuffled", []), setting.workers * dimensions * classes * leaves],
+            "shuffled": [*view.get("shuffled", []), setup.workers * dimensions * classes * leaves],
             "merges": [*view.get("merges", []), *(sent[str(leaf)] for leaf in done)],
-            "accuracy": [*view.get("accuracy", []), _accuracy(tree, setting.exam)],
-            "asked": len(setting.exam[0]) if setting.exam else 0,
+            "accuracy": [*view.get("accuracy", []), _accuracy(tree, setup.exam)],
+            "asked": len(setup.exam[0]) if setup.exam else 0,
             "features": dimensions,
         }
 

@@ -7,16 +7,14 @@ the same way: ``documents:classes=4,messages=1e5,seed=1``.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from evenflow.apps.base import check, parse_parameters
-from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int64Array
 from evenflow.keys import GOLDEN
+from evenflow.spec import build, check
 from evenflow.streams.sampling import draw_salt, zipf_weights
 
 _START = 1_600_000_000  # seconds since 1970 of row 0
@@ -40,6 +38,16 @@ def normals(seed: int, use: int, at: Int64Array) -> Float64Array:
     """Return numbers from the standard normal distribution (Box and Muller)."""
     radius = np.sqrt(-2 * np.log1p(-units(seed, use, at)))
     return radius * np.cos(2 * np.pi * units(seed, use + 1000, at))
+
+
+def ranks(count: int, z: float, draws: Float64Array) -> Int64Array:
+    """Return ranks from 0 by Zipf's law for numbers in [0, 1).
+
+    >>> ranks(3, 1.0, np.array([0.0, 0.6, 0.999])).tolist()
+    [0, 1, 2]
+    """
+    ends = np.cumsum(zipf_weights(count, z))
+    return np.searchsorted(ends / ends[-1], draws, side="right")
 
 
 class RowGenerator:
@@ -83,21 +91,16 @@ class Documents(RowGenerator):
     def make(self, positions: Int64Array) -> pa.StructArray:
         """Return label and words."""
         label = (units(self.seed, 0, positions) * self.classes).astype(np.int64)
-        places = (positions[:, None] * self.length + np.arange(self.length)).ravel()
-        rank = np.searchsorted(self._ends, units(self.seed, 1, places), side="right")
+        draws = (positions[:, None] * self.length + np.arange(self.length)).ravel()
+        rank = ranks(self.words, self.z, units(self.seed, 1, draws))
         turn = np.repeat(label + 1, self.length) * (self.words // (self.classes + 1))
-        word = np.where(units(self.seed, 2, places) < self.own, (rank + turn) % self.words, rank)
+        word = np.where(units(self.seed, 2, draws) < self.own, (rank + turn) % self.words, rank)
         offsets = pa.array(np.arange(positions.size + 1) * self.length, pa.int32())
-        words = pa.ListArray.from_arrays(offsets, pa.array([f"w{one}" for one in word.tolist()], pa.string()))
-        labels = pa.array([f"class{one}" for one in label.tolist()], pa.string())
+        words = pa.ListArray.from_arrays(
+            offsets, pa.array([f"w{number}" for number in word.tolist()], pa.string())
+        )
+        labels = pa.array([f"class{number}" for number in label.tolist()], pa.string())
         return pa.StructArray.from_arrays([labels, words], ["label", "words"])
-
-    @cached_property
-    def _ends(self) -> Float64Array:
-        ends = np.cumsum(zipf_weights(self.words, self.z))
-        share: Float64Array = ends / ends[-1]
-        share[-1] = 1.0
-        return share
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,12 @@ class Points(RowGenerator):
     def make(self, positions: Int64Array) -> pa.StructArray:
         """Return label and features."""
         # some classes are frequent, some are rare
-        ends = np.cumsum(zipf_weights(self.classes, 0.5))
-        label = np.searchsorted(ends / ends[-1], units(self.seed, 0, positions), side="right")
+        label = ranks(self.classes, 0.5, units(self.seed, 0, positions))
         centres = normals(self.seed, 1, np.arange(self.classes * self.dimensions)) * self.spread
-        places = (positions[:, None] * self.dimensions + np.arange(self.dimensions)).ravel()
-        values = centres.reshape(self.classes, -1)[label].ravel() + normals(self.seed, 2, places)
+        draws = (positions[:, None] * self.dimensions + np.arange(self.dimensions)).ravel()
+        values = centres.reshape(self.classes, -1)[label].ravel() + normals(self.seed, 2, draws)
         offsets = pa.array(np.arange(positions.size + 1) * self.dimensions, pa.int32())
-        labels = pa.array([f"class{one}" for one in label.tolist()], pa.string())
+        labels = pa.array([f"class{number}" for number in label.tolist()], pa.string())
         return pa.StructArray.from_arrays(
             [labels, pa.ListArray.from_arrays(offsets, pa.array(values))], ["label", "features"]
         )
@@ -151,9 +153,7 @@ class Trades(RowGenerator):
 
     def make(self, positions: Int64Array) -> pa.StructArray:
         """Return time, ticker, price and size."""
-        ends = np.cumsum(zipf_weights(self.tickers, self.z))
-        ticker = np.searchsorted(ends / ends[-1], units(self.seed, 0, positions), side="right")
-        ticker = np.minimum(ticker, self.tickers - 1)
+        ticker = ranks(self.tickers, self.z, units(self.seed, 0, positions))
         swing = 0.1 * np.sin(2 * np.pi * (positions / self.rate / 60 + units(self.seed, 1, ticker)))
         noise = 0.005 * normals(self.seed, 2, positions)
         price = 10 * np.exp(3 * units(self.seed, 3, ticker)) * (1 + swing + noise)
@@ -161,7 +161,7 @@ class Trades(RowGenerator):
         micros = ((_START + positions / self.rate) * 1e6).astype(np.int64)
         columns = [
             pa.array(micros).cast(pa.timestamp("us", "UTC")),
-            pa.array([f"T{one}" for one in ticker.tolist()], pa.string()),
+            pa.array([f"T{number}" for number in ticker.tolist()], pa.string()),
             pa.array(np.round(price, 2)),
             pa.array(size),
         ]
@@ -181,8 +181,4 @@ def open_rows(spec: str) -> Any:
     kind = ROWS.get(word.strip().lower())
     if kind is None:
         return None
-    try:
-        return parse_parameters(kind, kind.keyword, rest)
-    except EvenflowError as error:
-        example = ",".join(f"{field.name}={field.default}" for field in fields(kind)[:2])
-        raise EvenflowError(f"{error} Write for example {kind.keyword}:{example}.") from None
+    return build(kind, kind, kind.keyword, rest)

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import App, Setting, View, check, key_column, register
+from evenflow.apps.base import App, AppSetup, View, key_column, register
 from evenflow.keys import hash_keys
 from evenflow.sketches.space_saving import SpaceSaving, load_counters
 from evenflow.spark.grouped.aggregator import Aggregator
 from evenflow.spark.task import current_worker
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from evenflow.report.tables import Table
-    from evenflow.spark.routing.place import Placed
+    from evenflow.spark.routing.placed import Placed
 
 Homes = Callable[[int], Collection[int]]
 
@@ -83,9 +84,9 @@ class HeavyHitters(Aggregator):
         sketch.update(hashes)
         unique, first = np.unique(hashes, return_index=True)
         kept = sketch.top()[0]
-        place = np.searchsorted(unique, kept)
-        is_new = (place < unique.size) & (unique[np.minimum(place, unique.size - 1)] == kept)
-        fresh = column.take(first[place[is_new]]).to_pylist()
+        index = np.searchsorted(unique, kept)
+        is_new = (index < unique.size) & (unique[np.minimum(index, unique.size - 1)] == kept)
+        fresh = column.take(first[index[is_new]]).to_pylist()
         names = dict(zip(state.hashes, state.items, strict=True))
         names.update(zip(kept[is_new].view(np.int64).tolist(), fresh, strict=True))
         return _summary(sketch, names)
@@ -110,7 +111,7 @@ def _sketch(of: Summary) -> SpaceSaving:
 def _summary(sketch: SpaceSaving, names: dict[int, str | None]) -> Summary:
     keys, counts, errors = sketch.top()
     signed = keys.view(np.int64).tolist()
-    items = [names[one] for one in signed]
+    items = [names[number] for number in signed]
     return Summary(signed, items, counts.tolist(), errors.tolist(), sketch.total, sketch.capacity)
 
 
@@ -168,18 +169,18 @@ def hitters(parts: Mapping[int, Summary], homes: Homes | None = None) -> list[Hi
     """
     holders: dict[int, list[tuple[int, int]]] = {}  # of a hash: workers, and places in their summaries
     for worker, part in parts.items():
-        for place, key in enumerate(part.hashes):
-            holders.setdefault(key, []).append((worker, place))
+        for index, key in enumerate(part.hashes):
+            holders.setdefault(key, []).append((worker, index))
     floors = {worker: part.floor for worker, part in parts.items()}
     found = []
     for key, where in holders.items():
         may_have = floors.keys() if homes is None else floors.keys() & set(homes(key))
         forgotten = sum(floors[worker] for worker in may_have - {worker for worker, _ in where})
-        most = sum(parts[worker].counts[place] for worker, place in where)
-        sure = most - sum(parts[worker].errors[place] for worker, place in where)
-        worker, place = where[0]
-        found.append(Hitter(parts[worker].items[place], sure, most + forgotten, len(where)))
-    return sorted(found, key=lambda one: (-one.at_least - one.at_most, str(one.item)))
+        most = sum(parts[worker].counts[index] for worker, index in where)
+        sure = most - sum(parts[worker].errors[index] for worker, index in where)
+        worker, index = where[0]
+        found.append(Hitter(parts[worker].items[index], sure, most + forgotten, len(where)))
+    return sorted(found, key=lambda hitter: (-hitter.at_least - hitter.at_most, str(hitter.item)))
 
 
 @register
@@ -203,25 +204,25 @@ class HeavyHittersApp(App):
         """Summarise."""
         return HeavyHitters(self.capacity)
 
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Take the key as text."""
-        return frame.select(_item(frame, setting.key)), [ITEM]
+        return frame.select(_item(frame, setup.key)), [ITEM]
 
-    def results(self, frame: DataFrame, setting: Setting) -> DataFrame:
+    def results(self, frame: DataFrame, setup: AppSetup) -> DataFrame:
         """Return one summary per worker, of the rows of this batch: they are merged when it is folded."""
         from evenflow.spark.monitoring.task_timing import take_time
         from evenflow.spark.operators.balance import balance
 
         def keep_plan(placed: Placed) -> None:
             if placed.plan is not None and not frame.isStreaming:
-                (setting.folder / PLAN_FILE).write_text(placed.plan.to_json())
+                (setup.folder / PLAN_FILE).write_text(placed.plan.to_json())
 
-        rows, by = self.rows(frame, setting)
-        place = balance(
-            by, setting.workers, setting.scheme, setting.mode, control=setting.control, on_placed=keep_plan
+        rows, by = self.rows(frame, setup)
+        balanced = balance(
+            by, setup.workers, setup.scheme, setup.mode, control=setup.control, on_placed=keep_plan
         )
-        return rows.transform(place).mapInArrow(
-            take_time(Summarise(self.capacity), setting.control), f"worker int, {self.schema}"
+        return rows.transform(balanced).mapInArrow(
+            take_time(Summarise(self.capacity), setup.control), f"worker int, {self.schema}"
         )
 
     def exam(self, table: DataFrame | None, key: list[str]) -> dict[str | None, int] | None:
@@ -233,31 +234,31 @@ class HeavyHittersApp(App):
         counts = table.groupBy(_item(table, key)).count().orderBy(F.desc("count"), ITEM)
         return {row[ITEM]: row["count"] for row in counts.limit(EXAM).collect()}
 
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Merge every worker's summary with what it had."""
         merge = self.aggregator().merge
-        summaries = {int(worker): Summary(*one) for worker, one in view.get("summaries", {}).items()}
+        summaries = {int(worker): Summary(*fields) for worker, fields in view.get("summaries", {}).items()}
         for row in changed.collect():
             worker, fresh = row["worker"], Summary(*row[1:])
             summaries[worker] = merge(summaries[worker], fresh) if worker in summaries else fresh
-        found = hitters(summaries, self._homes(setting))
+        found = hitters(summaries, self._homes(setup))
         return {
-            "rows": sum(one.total for one in summaries.values()),
-            "top": [{**one._asdict(), **_true(one, setting.exam)} for one in found[: setting.top]],
-            "errors": _errors(found, setting.exam),
-            "counters": sum(len(one.counts) for one in summaries.values()),
+            "rows": sum(summary.total for summary in summaries.values()),
+            "top": [{**hitter._asdict(), **_true(hitter, setup.exam)} for hitter in found[: setup.top]],
+            "errors": _errors(found, setup.exam),
+            "counters": sum(len(summary.counts) for summary in summaries.values()),
             "summaries": summaries,
         }
 
-    def _homes(self, setting: Setting) -> Homes | None:
+    def _homes(self, setup: AppSetup) -> Homes | None:
         """Return where keys were sent; of a stream only a plan that never changes tells it."""
         from evenflow.plan import Plan
 
-        file, scheme = setting.folder / PLAN_FILE, setting.scheme
-        if setting.at_once and file.exists():
+        file, scheme = setup.folder / PLAN_FILE, setup.scheme
+        if setup.at_once and file.exists():
             plan = Plan.from_json(file.read_text())
-        elif not setting.at_once and scheme.plannable and setting.mode != "online" and not scheme.counts_keys:
-            plan = scheme.plan(setting.workers)
+        elif not setup.at_once and scheme.plannable and setup.mode != "online" and not scheme.counts_keys:
+            plan = scheme.plan(setup.workers)
         else:
             return None
         return lambda key: plan.homes_of(key % 2**64)
@@ -269,17 +270,17 @@ class HeavyHittersApp(App):
         checked = bool(view["errors"]) and "mean_error" in view["errors"][0]
         rows = [
             (
-                str(one["item"]),
-                one["at_least"],
-                one["at_most"],
-                one["summaries"],
-                *_also(one, "rows", checked),
+                str(row["item"]),
+                row["at_least"],
+                row["at_most"],
+                row["summaries"],
+                *_also(row, "rows", checked),
             )
-            for one in view["top"]
+            for row in view["top"]
         ]
         errors = [
-            (one["summaries"], one["keys"], one["mean_bound"], *_also(one, "mean_error", checked))
-            for one in view["errors"]
+            (row["summaries"], row["keys"], row["mean_bound"], *_also(row, "mean_error", checked))
+            for row in view["errors"]
         ]
         note = f"{view['rows']:,} rows in {view['counters']:,} counters."
         return [
@@ -310,26 +311,26 @@ def _item(frame: DataFrame, key: list[str]) -> Column:
     return (parts[0] if len(parts) == 1 else F.concat_ws(", ", *parts)).alias(ITEM)
 
 
-def _true(one: Hitter, exact: dict[str | None, int] | None) -> dict[str, int]:
-    return {"rows": exact[one.item]} if exact is not None and one.item in exact else {}
+def _true(hitter: Hitter, exact: dict[str | None, int] | None) -> dict[str, int]:
+    return {"rows": exact[hitter.item]} if exact is not None and hitter.item in exact else {}
 
 
-def _also(one: dict[str, Any], name: str, wanted: bool) -> tuple[Any, ...]:
-    return (one.get(name),) if wanted else ()
+def _also(row: dict[str, Any], name: str, wanted: bool) -> tuple[Any, ...]:
+    return (row.get(name),) if wanted else ()
 
 
 def _errors(found: list[Hitter], exact: dict[str | None, int] | None) -> list[dict[str, Any]]:
     """Return bounds, and errors where the truth is known, by the number of summaries that hold an item."""
     table: list[dict[str, Any]] = []
-    for number in sorted({one.summaries for one in found}):
-        these = [one for one in found if one.summaries == number]
+    for number in sorted({hitter.summaries for hitter in found}):
+        these = [hitter for hitter in found if hitter.summaries == number]
         line: dict[str, Any] = {
             "summaries": number,
             "keys": len(these),
-            "mean_bound": sum(one.at_most - one.at_least for one in these) / len(these),
+            "mean_bound": sum(hitter.at_most - hitter.at_least for hitter in these) / len(these),
         }
         if exact is not None:
-            known = [one.at_most - exact[one.item] for one in these if one.item in exact]
+            known = [hitter.at_most - exact[hitter.item] for hitter in these if hitter.item in exact]
             line["mean_error"] = sum(known) / len(known) if known else None
         table.append(line)
     return table

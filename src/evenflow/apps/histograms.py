@@ -103,11 +103,11 @@ def below(of: Histogram, points: Float64Array) -> Float64Array:
         return np.zeros(points.size)
     result = np.where(points >= centres[-1], of.total, 0.0)
     inside = np.flatnonzero((points >= centres[0]) & (points < centres[-1]))
-    place = np.searchsorted(centres, points[inside], side="right") - 1
-    part = (points[inside] - centres[place]) / (centres[place + 1] - centres[place])
-    here = counts[place]
-    at_point = here + (counts[place + 1] - here) * part
-    before = np.cumsum(counts)[place] - here / 2
+    left = np.searchsorted(centres, points[inside], side="right") - 1
+    part = (points[inside] - centres[left]) / (centres[left + 1] - centres[left])
+    here = counts[left]
+    at_point = here + (counts[left + 1] - here) * part
+    before = np.cumsum(counts)[left] - here / 2
     result[inside] = before + (here + at_point) / 2 * part
     return result
 
@@ -124,10 +124,10 @@ def uniform(of: Histogram, parts: int) -> Float64Array:
     before = np.cumsum(counts) - counts / 2
     wanted = of.total * np.arange(1, parts) / parts
     wanted = wanted[(wanted > before[0]) & (wanted < before[-1])]
-    place = np.searchsorted(before, wanted, side="right") - 1
-    missing = wanted - before[place]
-    here = counts[place]
-    slope = counts[place + 1] - here
+    left = np.searchsorted(before, wanted, side="right") - 1
+    missing = wanted - before[left]
+    here = counts[left]
+    slope = counts[left + 1] - here
     # slope z^2 + 2 here z - 2 missing = 0, in the form that needs no case for a slope of 0
     share = 2 * missing / (here + np.sqrt(here * here + 2 * slope * missing))
-    return np.unique(centres[place] + share * (centres[place + 1] - centres[place]))
+    return np.unique(centres[left] + share * (centres[left + 1] - centres[left]))

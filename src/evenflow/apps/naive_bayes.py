@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evenflow.apps.base import App, Setting, View, check, column, register
+from evenflow.apps.base import App, AppSetup, View, column, register
 from evenflow.apps.counting import SCHEMA, Count
 from evenflow.errors import EvenflowError
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -86,7 +87,7 @@ class Model:
                 )
                 for c, prior, counts, base in classes
             ]
-            found.append(max(scores, key=lambda one: one[0])[1] if scores else None)
+            found.append(max(scores, key=lambda scored: scored[0])[1] if scores else None)
         return found
 
     def telling(self, label: str, most: int) -> list[str]:
@@ -166,7 +167,7 @@ class NaiveBayes(App):
             "arrays, or several columns as a+b+c."
         )
 
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Make one row of every word, and one without a word of the document itself."""
         from pyspark.sql import functions as F
 
@@ -181,21 +182,21 @@ class NaiveBayes(App):
         held = self.documents(table).where("held").limit(EXAM).collect()
         return [(row["label"], list(row["words"])) for row in held]
 
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Take the counters that changed, and ask for the documents that were held out."""
         model = self.model(view)
         model.learn((row["label"], row["word"], row["rows"]) for row in changed.collect())
         right = None
-        if setting.exam:
-            answers = model.predict_all(words for _, words in setting.exam)
-            right = sum(a == label for a, (label, _) in zip(answers, setting.exam, strict=True))
-        history = [*view.get("accuracy", []), right / len(setting.exam) if right is not None else None]
+        if setup.exam:
+            answers = model.predict_all(words for _, words in setup.exam)
+            right = sum(a == label for a, (label, _) in zip(answers, setup.exam, strict=True))
+        history = [*view.get("accuracy", []), right / len(setup.exam) if right is not None else None]
         return {
             "documents": model.documents,
             "words": model.words,
             "accuracy": history,
-            "asked": len(setting.exam or []),
-            "most_frequent": _most_frequent(model.documents, setting.exam or []),
+            "asked": len(setup.exam or []),
+            "most_frequent": _most_frequent(model.documents, setup.exam or []),
         }
 
     def model(self, view: View) -> Model:
@@ -209,7 +210,7 @@ class NaiveBayes(App):
         model = self.model(view)
         rows = [
             (c, count, sum(model.words.get(c, {}).values()), ", ".join(model.telling(c, _TELLING)))
-            for c, count in sorted(model.documents.items(), key=lambda one: (-one[1], one[0]))[:top]
+            for c, count in sorted(model.documents.items(), key=lambda item: (-item[1], item[0]))[:top]
         ]
         return [Table("Classes", ("class", "documents", "words", "most telling words"), rows, _note(view))]
 
@@ -236,8 +237,8 @@ def _note(view: View) -> str:
     history = view.get("accuracy") or [None]
     if history[-1] is None:
         return "No documents were held out, so the accuracy is unknown."
-    said = (
+    sentence = (
         f"{history[-1]:.1%} of {view['asked']:,} documents that were held out are named right "
         f"(always the most frequent class: {view['most_frequent']:.1%})"
     )
-    return said + (f"; after the first batch it was {history[0]:.1%}." if len(history) > 1 else ".")
+    return sentence + (f"; after the first batch it was {history[0]:.1%}." if len(history) > 1 else ".")

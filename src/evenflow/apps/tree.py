@@ -109,13 +109,13 @@ class Tree:
         tests = np.array([node.feature for node in self.nodes])
         thresholds = np.array([node.threshold for node in self.nodes])
         children = np.array([(node.right, node.left) for node in self.nodes])
-        place = np.zeros(len(features), np.int64)
+        node = np.zeros(len(features), np.int64)
         for _ in range(self.depth):
-            inner = np.flatnonzero(tests[place] >= 0)
-            at = place[inner]
+            inner = np.flatnonzero(tests[node] >= 0)
+            at = node[inner]
             goes_left = features[inner, tests[at]] <= thresholds[at]
-            place[inner] = children[at, goes_left.astype(np.int64)]
-        return place
+            node[inner] = children[at, goes_left.astype(np.int64)]
+        return node
 
     def predict(self, features: Float64Array) -> list[str]:
         """Return the class of every point: the most frequent one in its leaf."""

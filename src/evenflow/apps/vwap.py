@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from evenflow.apps.base import App, Setting, View, column, key_column, register
+from evenflow.apps.base import App, AppSetup, View, column, key_column, key_text, register
 from evenflow.apps.windows import check_span, latest, window_name, with_window
 from evenflow.spark.grouped.aggregator import Aggregator
 
@@ -91,29 +91,26 @@ class VwapApp(App):
         """Sum."""
         return Vwap()
 
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Take key, price and size; what is no number is null, and counted as unread."""
-        by: list[str | Column] = list(setting.key)
+        by: list[str | Column] = list(setup.key)
         numbers = [column(frame, self, name).try_cast("double").alias(name) for name in ("price", "size")]
-        others = [
-            key_column(frame, name).alias(name) for name in setting.key if name not in ("price", "size")
-        ]
+        others = [key_column(frame, name).alias(name) for name in setup.key if name not in ("price", "size")]
         if self.window is None:
             return frame.select(*others, *numbers), by
         timed, window = with_window(frame, self.window, self.time, self.late, self.name)
         return timed.select(timed.columns[-1], *others, *numbers), [window, *by]
 
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Remember what is known of the tickers with the largest volume, of every window if there are any."""
         windows: dict[str, Any] = dict(view.get("windows", {}))
         for row in changed.collect():
             name = "all" if self.window is None else window_name(row["window"])
-            key = ", ".join(str(row[one]) for one in setting.key)
-            known = {one: row[one] for one in ("trades", "volume", "vwap", "unread")}
-            windows.setdefault(name, {})[key] = known
+            known = {field: row[field] for field in ("trades", "volume", "vwap", "unread")}
+            windows.setdefault(name, {})[key_text(row, setup)] = known
         for name, tickers in windows.items():
-            most = sorted(tickers.items(), key=lambda one: (-one[1]["volume"], one[0]))
-            windows[name] = dict(most[: setting.top])
+            most = sorted(tickers.items(), key=lambda item: (-item[1]["volume"], item[0]))
+            windows[name] = dict(most[: setup.top])
         return {"windows": latest(windows)}
 
     def tables(self, view: View, top: int) -> list[Table]:
@@ -124,8 +121,8 @@ class VwapApp(App):
         tables = []
         for name, tickers in list(windows.items())[-_WINDOWS_SHOWN:]:
             rows = [
-                (key, _price(one["vwap"]), one["volume"], one["trades"], one["unread"])
-                for key, one in tickers.items()
+                (key, _price(ticker["vwap"]), ticker["volume"], ticker["trades"], ticker["unread"])
+                for key, ticker in tickers.items()
             ]
             title = "VWAP of the tickers with most volume"
             title += "" if self.window is None else f", {self.window} from {name} UTC"

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import App, Setting, View, check, column, key_column, register
+from evenflow.apps.base import App, AppSetup, View, column, key_column, key_text, register
 from evenflow.apps.windows import check_span, time_column, window_name, with_window
 from evenflow.kernels import Float64Array
 from evenflow.spark.grouped.aggregator import Aggregator
+from evenflow.spec import check
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -114,38 +115,37 @@ class WindowedJoin(App):
         """Compare."""
         return BandJoin(self.band)
 
-    def rows(self, frame: DataFrame, setting: Setting) -> tuple[DataFrame, Sequence[str | Column]]:
+    def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
         """Take key, time and value."""
         timed, window = with_window(frame, self.window, self.time, self.late, self.name)
         if self.value is None:
             value = time_column(frame, self.time, self.name).cast("double")
         else:
             value = column(frame, self, "value").try_cast("double")
-        others = [key_column(frame, name).alias(name) for name in setting.key if name != "value"]
-        return timed.select(timed.columns[-1], *others, value.alias("value")), [window, *setting.key]
+        others = [key_column(frame, name).alias(name) for name in setup.key if name != "value"]
+        return timed.select(timed.columns[-1], *others, value.alias("value")), [window, *setup.key]
 
-    def fold(self, view: View, changed: DataFrame, setting: Setting) -> View:
+    def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
         """Remember the keys and windows with most comparisons; these only grow."""
         from pyspark.sql import functions as F
 
-        known = {(one["window"], one["key"]): one for one in view.get("most", [])}
-        for row in (
-            changed.orderBy(F.desc("comparisons"), *changed.columns[1:-3]).limit(setting.top).collect()
-        ):
-            key = ", ".join(str(row[one]) for one in setting.key)
-            numbers = {one: row[one] for one in ("rows", "comparisons", "matches")}
-            window = window_name(row["window"])
+        known = {(row["window"], row["key"]): row for row in view.get("most", [])}
+        for row in changed.orderBy(F.desc("comparisons"), *changed.columns[1:-3]).limit(setup.top).collect():
+            key, window = key_text(row, setup), window_name(row["window"])
+            numbers = {name: row[name] for name in ("rows", "comparisons", "matches")}
             known[window, key] = {"window": window, "key": key, **numbers}
-        most = sorted(known.values(), key=lambda one: (-one["comparisons"], one["window"], one["key"]))
-        return {"most": most[: setting.top]}
+        most = sorted(
+            known.values(), key=lambda entry: (-entry["comparisons"], entry["window"], entry["key"])
+        )
+        return {"most": most[: setup.top]}
 
     def tables(self, view: View, top: int) -> list[Table]:
         """Show where the work is."""
         from evenflow.report.tables import Table
 
         rows = [
-            (one["window"], one["key"], one["rows"], one["comparisons"], one["matches"])
-            for one in view.get("most", [])
+            (entry["window"], entry["key"], entry["rows"], entry["comparisons"], entry["matches"])
+            for entry in view.get("most", [])
         ]
         columns = ("from (UTC)", "key", "rows", "comparisons", "matches")
         return [Table("Keys and windows with most comparisons", columns, rows)]

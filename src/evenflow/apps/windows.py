@@ -43,7 +43,7 @@ def time_column(frame: DataFrame, name: str | None, app: str) -> Column:
 
     from evenflow.spark.routing.key_columns import quoted
 
-    chosen = name if name is not None else next((one for one in TIMES if one in frame.columns), None)
+    chosen = name if name is not None else next((column for column in TIMES if column in frame.columns), None)
     if chosen is None or chosen not in frame.columns:
         missing = f"there is no column {chosen!r}" if chosen else f"no column is called {' or '.join(TIMES)}"
         raise EvenflowError(

@@ -44,7 +44,7 @@ def run(
 
 def _costs(df: DataFrame, workers: int, rounds: int, scheme: str, say: Say) -> Iterator[Row]:
     from evenflow.spark import balance
-    from evenflow.spark.routing.place import Placed
+    from evenflow.spark.routing.placed import Placed
 
     made: list[Placed] = []
     df.transform(balance("k", workers, scheme, "planned", on_placed=made.append))

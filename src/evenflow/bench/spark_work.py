@@ -28,7 +28,7 @@ from evenflow.report.tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from evenflow.spark.routing.place import Placed
+    from evenflow.spark.routing.placed import Placed
 
     Session = Callable[[str], SparkSession]  # master -> a session on it
 
@@ -263,8 +263,8 @@ def per_batch(frame: DataFrame) -> tuple[float, float]:
 
 def placed_for(df: DataFrame, workers: int) -> Placed:
     """Return where `aggregate` would place the rows."""
+    from evenflow.spark.operators.place import place
     from evenflow.spark.routing.options import PlacementOptions
-    from evenflow.spark.routing.place import place
 
     return place(df, "k", PlacementOptions(workers))
 

@@ -16,11 +16,11 @@ def compiling_is_said() -> Iterator[None]:
 
     class Listener(event.Listener):
         def __init__(self) -> None:
-            self.said = False
+            self.announced = False
 
         def on_start(self, event: Any) -> None:
-            if not self.said:
-                self.said = True
+            if not self.announced:
+                self.announced = True
                 say("Compiling kernels (first run only, up to a minute); cached afterwards.")
 
         def on_end(self, event: Any) -> None:

@@ -45,7 +45,7 @@ class Ran:
         return max(self.rows) * len(self.rows) / max(1, sum(self.rows))
 
     @property
-    def said(self) -> str:
+    def title(self) -> str:
         """How far it is, in a few words."""
         if self.seconds is not None:
             return f"{NAMES[self.scheme]}: {self.seconds:.1f} s"
@@ -206,13 +206,13 @@ def _as_json(stream: Stream, ran: Ran) -> dict[str, Any]:
 def _watched(streams: list[Stream], workers: int) -> Iterator[Any]:
     """Show the load of every worker live on a terminal, else a line per run."""
     if not sys.stderr.isatty():
-        told: set[str] = set()
+        shown: set[str] = set()
 
         def tell(stream: Stream) -> None:
             for ran in stream.ran.values():
-                line = f"demo: {stream.name}, {ran.said}, fullest worker {ran.max_over_mean:.2f} of the mean"
-                if ran.seconds is not None and line not in told:
-                    told.add(line)
+                line = f"demo: {stream.name}, {ran.title}, fullest worker {ran.max_over_mean:.2f} of the mean"
+                if ran.seconds is not None and line not in shown:
+                    shown.add(line)
                     say(line)
 
         say("demo: starting Spark")
@@ -236,7 +236,7 @@ def _bars(stream: Stream, workers: int) -> Any:
     table.add_column("worker", justify="right")
     shown = [stream.ran[scheme] for scheme in SCHEMES if scheme in stream.ran]
     for ran in shown:
-        table.add_column(ran.said, min_width=BAR + 14)
+        table.add_column(ran.title, min_width=BAR + 14)
     full = max(1, *(max(ran.rows) for ran in shown))
     colours = {"key": "red", "fill": "blue"}
     for worker in range(workers):

@@ -108,9 +108,10 @@ def reproduce(
     else:
         _show_claims(outcome.claims)
     say(f"{summary(outcome.claims)}; figures in {html}")
-    for one in gates(outcome.claims):
-        if one["verdict"] != HOLDS:
-            say(f"{one['paper']}/{one['figure']}: {one['claim']}: {one['measured']}, not {one['expected']}")
+    for claim in gates(outcome.claims):
+        if claim["verdict"] != HOLDS:
+            figure, text = f"{claim['paper']}/{claim['figure']}", claim["claim"]
+            say(f"{figure}: {text}: {claim['measured']}, not {claim['expected']}")
     for name, why in outcome.failures.items():
         say(f"{name} failed: {why.splitlines()[-1]}")
     if outcome.failures:
@@ -119,8 +120,12 @@ def reproduce(
 
 def _list(chosen: list, as_json: bool) -> None:  # type: ignore[type-arg]
     rows = [
-        {"figure": one.name, "title": one.title, "claims": [claim.text for claim in one.claims]}
-        for one in chosen
+        {
+            "figure": experiment.name,
+            "title": experiment.title,
+            "claims": [claim.text for claim in experiment.claims],
+        }
+        for experiment in chosen
     ]
     if as_json:
         print_json(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,14 +11,15 @@ import typer
 
 from evenflow.commands.terminal import Json, Progress, print_json, progress, say, whole
 from evenflow.errors import EvenflowError
+from evenflow.spec import read_whole
 
 if TYPE_CHECKING:
     from evenflow.schemes import Scheme
     from evenflow.simulator import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
 
 WORTH_A_PROCESS = 2e7  # messages in all; below that a process takes longer to start than it saves
-_QUEUES = "Queues"
-_EVENTS = "Events"
+queue_option = partial(typer.Option, rich_help_panel="Queues")
+event_option = partial(typer.Option, rich_help_panel="Events")
 
 
 def simulate(
@@ -55,68 +57,46 @@ def simulate(
     ] = None,
     capacity: Annotated[
         str | None,
-        typer.Option(
-            help="Capacities of the workers: 3x5,7x1, or a file of numbers.", rich_help_panel=_QUEUES
-        ),
+        queue_option(help="Capacities of the workers: 3x5,7x1, or a file of numbers."),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(
-            help="Messages per second; else the stream's own times, or 10000.", rich_help_panel=_QUEUES
-        ),
+        queue_option(help="Messages per second; else the stream's own times, or 10000."),
     ] = None,
     load: Annotated[
         str | None,
-        typer.Option(
-            help="Scale capacities so that this share of them is used (0.8); 'none' takes them as they are.",
-            rich_help_panel=_QUEUES,
+        queue_option(
+            help="Scale capacities so that this share of them is used (0.8); 'none' takes them as they are."
         ),
     ] = None,
-    arrivals: Annotated[str | None, typer.Option(help="regular or poisson.", rich_help_panel=_QUEUES)] = None,
-    cost: Annotated[
-        float | None, typer.Option(help="Work of a message (1).", rich_help_panel=_QUEUES)
-    ] = None,
-    service: Annotated[
-        str | None, typer.Option(help="constant or exponential.", rich_help_panel=_QUEUES)
-    ] = None,
+    arrivals: Annotated[str | None, queue_option(help="regular or poisson.")] = None,
+    cost: Annotated[float | None, queue_option(help="Work of a message (1).")] = None,
+    service: Annotated[str | None, queue_option(help="constant or exponential.")] = None,
     warm_up: Annotated[
         int | None,
-        typer.Option(
-            parser=whole,
-            metavar="COUNT",
-            help="First messages left out of the latencies.",
-            rich_help_panel=_QUEUES,
-        ),
+        queue_option(parser=whole, metavar="COUNT", help="First messages left out of the latencies."),
     ] = None,
     feedback_delay: Annotated[
-        float | None, typer.Option(help="Seconds until sources hear of workers.", rich_help_panel=_QUEUES)
+        float | None, queue_option(help="Seconds until sources hear of workers.")
     ] = None,
     rescale: Annotated[
         str | None,
-        typer.Option(
-            metavar="AT:N[,AT:N..]", help="Go on with N workers from message AT on.", rich_help_panel=_EVENTS
-        ),
+        event_option(metavar="AT:N[,AT:N..]", help="Go on with N workers from message AT on."),
     ] = None,
     capacity_at: Annotated[
         list[str] | None,
-        typer.Option(
+        event_option(
             metavar="AT:CAPACITIES",
             help="Other capacities from message AT on, as 6e6:7x1,3x5; may be repeated.",
-            rich_help_panel=_EVENTS,
         ),
     ] = None,
     aggregate_every: Annotated[
         int | None,
-        typer.Option(
-            parser=whole,
-            metavar="COUNT",
-            help="Workers send partial results every so many messages.",
-            rich_help_panel=_EVENTS,
+        event_option(
+            parser=whole, metavar="COUNT", help="Workers send partial results every so many messages."
         ),
     ] = None,
-    aggregate_cost: Annotated[
-        float | None, typer.Option(help="Seconds to merge one partial result.", rich_help_panel=_EVENTS)
-    ] = None,
+    aggregate_cost: Annotated[float | None, event_option(help="Seconds to merge one partial result.")] = None,
     jobs: Annotated[
         int | None, typer.Option(help="Processes; by default as many as the work is worth.")
     ] = None,
@@ -155,7 +135,7 @@ def simulate(
     opened = open_stream(stream, key=None if not key else key[0] if len(key) == 1 else key, time=time)
     configurations = [
         Configuration(
-            scheme=one,
+            scheme=chosen,
             stream=opened,
             workers=number,
             sources=sources,
@@ -168,7 +148,7 @@ def simulate(
             resources=resources,
         )
         for number in numbers
-        for one in schemes
+        for chosen in schemes
     ]
     for configuration in configurations:
         _check(configuration)
@@ -182,12 +162,9 @@ def simulate(
 
 def _numbers(text: str) -> list[int]:
     try:
-        numbers = [float(part) for part in text.split(",")]
-        if any(number != int(number) for number in numbers):
-            raise ValueError
-    except (ValueError, OverflowError):
+        return list(dict.fromkeys(read_whole(part) for part in text.split(",")))
+    except ValueError:
         raise EvenflowError(f"--workers is {text!r}; write whole numbers such as 10,50,100.") from None
-    return list(dict.fromkeys(int(number) for number in numbers))
 
 
 def _check_files(csv: Path | None, plot: Path | None) -> None:
@@ -246,15 +223,12 @@ def _capacities(texts: list[str] | None) -> list[Capacities]:
 
 def _message(option: str, whole_text: str | None, text: str) -> int:
     try:
-        number = float(text)
-        if number != int(number):
-            raise ValueError
-    except (ValueError, OverflowError):
+        return read_whole(text)
+    except ValueError:
         example = (
             "message:workers, as 5e5:12" if option == "--rescale" else "message:capacities, as 6e6:7x1,3x5"
         )
         raise EvenflowError(f"{option} is {whole_text!r}; write {example}.") from None
-    return int(number)
 
 
 def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:
@@ -272,12 +246,12 @@ def _check(configuration: Configuration) -> None:
     from evenflow.simulator import Rescale, parse_capacities
     from evenflow.simulator.migration import as_costs
 
-    one: Scheme = configuration.scheme  # type: ignore[assignment]
-    router = one.router(configuration.workers, configuration.seed, sources=configuration.sources)
+    scheme: Scheme = configuration.scheme  # type: ignore[assignment]
+    router = scheme.router(configuration.workers, configuration.seed, sources=configuration.sources)
     for event in configuration.events:
         if isinstance(event, Rescale):
             router.rescale(event.workers)
-    as_costs(configuration.resources, one)
+    as_costs(configuration.resources, scheme)
     if configuration.queueing is not None:
         parse_capacities(configuration.queueing.capacity, configuration.workers)
 
@@ -314,25 +288,21 @@ def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Resul
 
 def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple[list[Result], bool]:
     """Run one after the other, and tell how far each is."""
-    import dataclasses
-
     from evenflow.commands.compiling import compiling_is_said
-    from evenflow.simulator import simulate as simulate_one
+    from evenflow.simulator.run import Simulation
+    from evenflow.simulator.setup import SimulationSetup
 
     results: list[Result] = []
     with compiling_is_said():
-        for place, configuration in enumerate(configurations):
+        for index, configuration in enumerate(configurations):
 
             def far(
-                messages: int, of: int, place: int = place, what: str = str(configuration.scheme)
+                messages: int, of: int, index: int = index, what: str = str(configuration.scheme)
             ) -> None:
-                watch(place * of + messages, len(configurations) * of, what)
+                watch(index * of + messages, len(configurations) * of, what)
 
-            options = {
-                field.name: getattr(configuration, field.name) for field in dataclasses.fields(configuration)
-            }
             try:
-                results.append(simulate_one(**options, progress=far))
+                results.append(Simulation(SimulationSetup(configuration)).run(progress=far))
             except KeyboardInterrupt:
                 return results, False
     return results, True

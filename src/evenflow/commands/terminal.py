@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from evenflow.spec import read_whole
+
 PLAIN_LINE_SECONDS = 5.0
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -34,12 +36,9 @@ def whole(text: str) -> int:
     1000000
     """
     try:
-        value = float(text)
+        return read_whole(text)
     except ValueError:
-        value = math.nan
-    if not value.is_integer():
-        raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.")
-    return int(value)
+        raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.") from None
 
 
 class Progress:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from evenflow.blob import array_from_text, array_to_text
 from evenflow.kernels import Float64Array, UInt64Array
-from evenflow.owners.array_codec import numbers_of, text_of
 from evenflow.plan.counted import Counted
 
 MOST = 1024
@@ -76,10 +76,10 @@ class Frequencies:
         """Return plain data."""
         return {
             "keep": self.keep,
-            "keys": text_of(self.keys),
-            "counts": text_of(self.counts),
+            "keys": array_to_text(self.keys),
+            "counts": array_to_text(self.counts),
             "total": self.total,
-            "buckets": None if self.buckets is None else text_of(self.buckets.astype(np.float32)),
+            "buckets": None if self.buckets is None else array_to_text(self.buckets.astype(np.float32)),
         }
 
     @staticmethod
@@ -88,8 +88,8 @@ class Frequencies:
         buckets = saved["buckets"]
         return Frequencies(
             float(saved["keep"]),
-            numbers_of(saved["keys"], np.uint64),
-            numbers_of(saved["counts"], np.float64),
+            array_from_text(saved["keys"], np.uint64),
+            array_from_text(saved["counts"], np.float64),
             float(saved["total"]),
-            None if buckets is None else numbers_of(buckets, np.float32).astype(np.float64),
+            None if buckets is None else array_from_text(buckets, np.float32).astype(np.float64),
         )

@@ -105,15 +105,7 @@ def schemes_table(advice: Advice) -> Table:
                 mark,
             )
         )
-    columns = (
-        "scheme",
-        "speed-up",
-        "max/mean",
-        "memory",
-        "moved",
-        "moves if one joins",
-        "",
-    )
+    columns = ("scheme", "speed-up", "max/mean", "memory", "moved", "moves if one joins", "")
     ideal = share_text(1 / (advice.workers + 1))
     note = (
         f"Speed-up: the largest load of repartition({advice.workers}, key) over this one's. Memory: "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from evenflow import __version__
 from evenflow.advisor import Advice
 from evenflow.advisor.recommend import plain_label, suits
-from evenflow.report import page as html
 from evenflow.report.advice import (
     change_text,
     facts,
@@ -16,6 +15,7 @@ from evenflow.report.advice import (
     title,
 )
 from evenflow.report.figures import Point, draw_balance_and_memory, draw_hot_keys, draw_loads
+from evenflow.report.page import render
 from evenflow.report.style import as_svg
 
 _MEANINGS = {
@@ -28,37 +28,28 @@ _MEANINGS = {
 def advice_page(advice: Advice) -> str:
     """Return the whole report as one HTML page."""
     chosen = advice.recommendation
-    ranked = advice.ranked()
     kinds = [
         "chosen" if outcome is chosen.outcome else "" if suits(outcome, advice.work) else "muted"
-        for outcome in ranked
+        for outcome in advice.ranked()
     ]
-    sections = [
-        html.section(
-            f"Recommended: {label_of(chosen.outcome)}",
-            html.paragraph(chosen.reason),
-            html.code(chosen.code),
-            *(html.paragraph(note, "note") for note in chosen.notes),
-            kind="answer",
-        ),
-        html.section(
-            "How skewed the key is",
-            html.facts(facts(advice)),
-            *([html.paragraph(sampled(advice), "note")] if advice.profile.sample else []),
-            html.table(hottest_table(advice)),
-        ),
-        html.section("Load per worker", _loads_figure(advice)),
-        html.section("Hot keys over time", _hot_keys_figure(advice)),
-        html.section("Balance against memory", _memory_figure(advice)),
-        html.section(
-            f"What each scheme does to {advice.workers:,} workers", html.table(schemes_table(advice), kinds)
-        ),
-    ]
-    lead = f"{plain_label(advice.profile.stream, 300)}. {_MEANINGS[advice.work]}"
-    return html.page(title(advice), lead, sections, f"Made by evenflow {__version__}.")
+    return render(
+        "advice.html",
+        title=title(advice),
+        lead=f"{plain_label(advice.profile.stream, 300)}. {_MEANINGS[advice.work]}",
+        footer=f"Made by evenflow {__version__}.",
+        label=label_of(chosen.outcome),
+        recommendation=chosen,
+        known=facts(advice),
+        sample=sampled(advice) if advice.profile.sample else "",
+        hottest=hottest_table(advice),
+        figures=[_loads_figure(advice), _hot_keys_figure(advice), _memory_figure(advice)],
+        schemes=schemes_table(advice),
+        kinds=kinds,
+    )
 
 
-def _loads_figure(advice: Advice) -> str:
+def _loads_figure(advice: Advice) -> tuple[str, str, str]:
+    """Return heading, picture and caption."""
     chosen = advice.recommendation.outcome
     shown = [advice.base] if chosen is advice.base else [advice.base, chosen]
     loads = {label_of(outcome): outcome.loads for outcome in shown}
@@ -67,18 +58,16 @@ def _loads_figure(advice: Advice) -> str:
         f"Rows of each of {advice.workers:,} workers, relative to the mean; key is "
         f"repartition({advice.workers}, key)."
     )
-    svg = as_svg(lambda: draw_loads(loads, schemes), "loads", caption)
-    return html.figure(svg, caption)
+    return "Load per worker", as_svg(lambda: draw_loads(loads, schemes), "loads", caption), caption
 
 
-def _hot_keys_figure(advice: Advice) -> str:
+def _hot_keys_figure(advice: Advice) -> tuple[str, str, str]:
     caption = change_text(advice)
-    return html.figure(
-        as_svg(lambda: draw_hot_keys(advice.profile.trace, advice.workers), "hot-keys", caption), caption
-    )
+    svg = as_svg(lambda: draw_hot_keys(advice.profile.trace, advice.workers), "hot-keys", caption)
+    return "Hot keys over time", svg, caption
 
 
-def _memory_figure(advice: Advice) -> str:
+def _memory_figure(advice: Advice) -> tuple[str, str, str]:
     points = [
         Point(
             label_of(outcome),
@@ -94,4 +83,5 @@ def _memory_figure(advice: Advice) -> str:
         "Every scheme by its copies of state per key and its largest load: the lower left is best. The star "
         "is the advised scheme; hollow points are not for this work."
     )
-    return html.figure(as_svg(lambda: draw_balance_and_memory(points), "memory", caption), caption)
+    svg = as_svg(lambda: draw_balance_and_memory(points), "memory", caption)
+    return "Balance against memory", svg, caption

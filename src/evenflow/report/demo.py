@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from evenflow import __version__
-from evenflow.report import page as html
+from evenflow.report.page import render, write_page
 from evenflow.report.style import GREY, as_svg, colour_of
 
 LINE = 'df.transform(balance("user_id", workers=64))     # instead of df.repartition(64, "user_id")'
@@ -34,33 +34,31 @@ def draw_before_and_after(stream: Any) -> Figure:
 
 def write_demo(streams: Sequence[Any], work: float, path: Path) -> None:
     """Write the page."""
-    sections = []
-    for number, stream in enumerate(streams):
-        key, fill = stream.ran["key"], stream.ran["fill"]
-        draw = partial(draw_before_and_after, stream)
-        sections.append(
-            html.section(
-                stream.name[0].upper() + stream.name[1:],
-                html.facts(
-                    [
-                        ("rows", f"{sum(fill.rows):,}"),
-                        ("hashing, whole run", f"{key.seconds:.1f} s"),
-                        ("evenflow, whole run", f"{fill.seconds:.1f} s"),
-                        ("busiest worker, hashing", f"{max(key.busy, default=0):.1f} s"),
-                        ("busiest worker, evenflow", f"{max(fill.busy, default=0):.1f} s"),
-                    ]
-                ),
-                html.figure(
-                    as_svg(draw, f"demo{number}", f"Rows per worker, {stream.name}"),
-                    "Rows of each worker, relative to the mean.",
-                ),
-            )
-        )
-    sections.append(html.section("One line", html.code(LINE), kind="answer"))
     lead = (
         "The same rows, on Spark on one machine, placed by the key's hash and by evenflow; each row costs "
         f"its worker {work:g} microseconds."
     )
-    html.write_page(
-        html.page("evenflow keeps keyed streams even", lead, sections, f"evenflow {__version__}"), path
+    html = render(
+        "demo.html",
+        title="evenflow keeps keyed streams even",
+        lead=lead,
+        footer=f"evenflow {__version__}",
+        streams=[_section(number, stream) for number, stream in enumerate(streams)],
+        line=LINE,
     )
+    write_page(html, path)
+
+
+def _section(number: int, stream: Any) -> tuple[str, list[tuple[str, str]], str]:
+    """Return a stream's name, its numbers and its picture."""
+    key, fill = stream.ran["key"], stream.ran["fill"]
+    numbers = [
+        ("rows", f"{sum(fill.rows):,}"),
+        ("hashing, whole run", f"{key.seconds:.1f} s"),
+        ("evenflow, whole run", f"{fill.seconds:.1f} s"),
+        ("busiest worker, hashing", f"{max(key.busy, default=0):.1f} s"),
+        ("busiest worker, evenflow", f"{max(fill.busy, default=0):.1f} s"),
+    ]
+    draw = partial(draw_before_and_after, stream)
+    picture = as_svg(draw, f"demo{number}", f"Rows per worker, {stream.name}")
+    return stream.name[0].upper() + stream.name[1:], numbers, picture

@@ -52,7 +52,7 @@ def _loads_panel(axes: Any, loads: Mapping[str, Int64Array], schemes: Mapping[st
 
 
 def _by_worker(axes: Any, values: Mapping[str, Float64Array], schemes: Mapping[str, str]) -> None:
-    """Draw falling values of the workers as steps; areas are filled where they can be told apart."""
+    """Draw falling values of the workers as steps; areas are filled if there are at most two."""
     highest = max(float(value[0]) for value in values.values())
     drawn: list[str] = []
     for label, value in values.items():
@@ -81,11 +81,11 @@ def draw_hot_keys(trace: Trace, workers: int) -> Figure:
     figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     axes = figure.subplots()
     windows = trace.shares.shape[1]
-    places = (np.arange(windows) + 0.5) / windows
+    middles = (np.arange(windows) + 0.5) / windows
     for row, (label, shares) in enumerate(zip(trace.labels, trace.shares, strict=True)):
         colour = _LINE_COLOURS[row % len(_LINE_COLOURS)]
         marker = "o" if windows == 1 else ""
-        axes.plot(places, shares, color=colour, linewidth=1.8, marker=marker, label=plain_label(label, 22))
+        axes.plot(middles, shares, color=colour, linewidth=1.8, marker=marker, label=plain_label(label, 22))
     fair = 1 / workers
     axes.axhline(fair, color=INK, linewidth=1, linestyle="--", label="a worker's fair share")
     highest = max(float(trace.shares.max()), fair)
@@ -105,8 +105,8 @@ def _time_ticks(axes: Any, times: Float64Array | None) -> None:
         axes.set_xticklabels([percent(tick) for tick in ticks])
         axes.set_xlabel("part of the stream")
         return
-    places = np.rint(ticks * (times.size - 1)).astype(int)
-    axes.set_xticklabels(moments([float(times[place]) for place in places]))
+    rows = np.rint(ticks * (times.size - 1)).astype(int)
+    axes.set_xticklabels(moments([float(times[row]) for row in rows]))
     axes.set_xlabel("time (windows of equally many rows)")
 
 
@@ -158,9 +158,9 @@ def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     inside = axes.get_window_extent(renderer)
     scale = figure.dpi / 72
-    places = [axes.transData.transform((point.memory, point.max_over_mean)) for point in points]
-    taken = [(x - 5 * scale, y - 5 * scale, x + 5 * scale, y + 5 * scale) for x, y in places]
-    for group in _neighbours(points, places, 9 * scale):
+    positions = [axes.transData.transform((point.memory, point.max_over_mean)) for point in points]
+    taken = [(x - 5 * scale, y - 5 * scale, x + 5 * scale, y + 5 * scale) for x, y in positions]
+    for group in _neighbours(points, positions, 9 * scale):
         first = points[group[0]]
         text = axes.annotate(
             _in_lines([points[member].label for member in group]),
@@ -173,13 +173,13 @@ def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
             xytext=(0, 0),
         )
         box = text.get_window_extent(renderer)
-        x, y = places[group[0]]
+        x, y = positions[group[0]]
         right, up = _free_place(x, y, box.width, box.height, scale, taken, inside)
         text.set_position((right / scale, up / scale))
         taken.append((x + right, y + up, x + right + box.width, y + up + box.height))
 
 
-def _neighbours(points: Sequence[Point], places: Sequence[Any], reach: float) -> list[list[int]]:
+def _neighbours(points: Sequence[Point], positions: Sequence[Any], reach: float) -> list[list[int]]:
     """Return the points in groups that stand at one place; the chosen one stands alone."""
     order = sorted(
         range(len(points)), key=lambda i: (not points[i].chosen, not points[i].suits, points[i].memory)
@@ -188,7 +188,7 @@ def _neighbours(points: Sequence[Point], places: Sequence[Any], reach: float) ->
     for member in order:
         for group in groups:
             alike = points[group[0]].suits == points[member].suits and not points[group[0]].chosen
-            if alike and math.dist(places[group[0]], places[member]) < reach:
+            if alike and math.dist(positions[group[0]], positions[member]) < reach:
                 group.append(member)
                 break
         else:
@@ -235,9 +235,9 @@ def _free_place(
     return best
 
 
-def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
+def _overlap(box: Sequence[float], other: Sequence[float]) -> float:
+    width = min(box[2], other[2]) - max(box[0], other[0])
+    height = min(box[3], other[3]) - max(box[1], other[1])
     return max(0.0, width) * max(0.0, height)
 
 
@@ -314,9 +314,9 @@ def _or_nothing(value: float) -> str:
     return "0" if value <= 1.001 * LOWEST_IMBALANCE else plain_number(value)
 
 
-def _occurrence(results: Sequence[Result], place: int) -> int:
+def _occurrence(results: Sequence[Result], index: int) -> int:
     """Return how many runs of the same scheme stand before this one."""
-    return sum(result.scheme == results[place].scheme for result in results[:place])
+    return sum(result.scheme == results[index].scheme for result in results[:index])
 
 
 def _against_workers(

@@ -65,7 +65,7 @@ class Table:
 
     def right_aligned(self) -> list[bool]:
         """Numbers stand to the right: say for each column whether it has nothing else."""
-        cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
+        cells = [[row[column] for row in self.rows] for column in range(len(self.columns))]
         return [
             any(cell not in (None, "") for cell in column) and all(_is_number(cell) for cell in column)
             for column in cells

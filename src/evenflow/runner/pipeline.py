@@ -20,8 +20,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from evenflow.apps import parse_app
-from evenflow.apps.base import VIEW_FILE, App, Setting, View
+from evenflow.apps.base import VIEW_FILE, App, AppSetup, View
 from evenflow.errors import EvenflowError
+from evenflow.files import replace_file
 from evenflow.runner.sources import Input, open_input
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import parse_scheme
@@ -125,15 +126,15 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
     with tempfile.TemporaryDirectory(prefix="evenflow-run-", ignore_cleanup_errors=True) as own:
         folder = Path(job.checkpoint or own).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        setting = Setting(
+        setup = AppSetup(
             job.input.key, job.workers, job.scheme, job.mode, folder, job.top, at_once=job.at_once
         )
         _check_app(job, folder)
         seen = Progress(job.workers, rows=[0] * job.workers)
         seen.view = _remembered(folder)[1]
         watch(seen)
-        setting = replace(setting, exam=job.app.exam(job.input.table, job.input.key))
-        (_read_at_once if job.at_once else _stream)(job, setting, seen, watch)
+        setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
+        (_read_at_once if job.at_once else _stream)(job, setup, seen, watch)
         watch(seen)
         return seen
 
@@ -168,28 +169,28 @@ def _check_app(job: Job, folder: Path) -> None:
     file.write_text(repr(job.app))
 
 
-def _stream(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progress], None]) -> None:
-    query = _start(job, setting)
+def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress], None]) -> None:
+    query = _start(job, setup)
     try:
         while query.isActive and not _is_over(job, query):
-            _look(query, seen, setting)
+            _look(query, seen, setup)
             watch(seen)
             query.awaitTermination(CHECK_SECONDS)
     finally:
         query.stop()
-        _look(query, seen, setting)
+        _look(query, seen, setup)
     if query.exception() is not None:
         raise EvenflowError(f"the query failed: {reason(query.exception())}")
 
 
-def _start(job: Job, setting: Setting) -> Any:
+def _start(job: Job, setup: AppSetup) -> Any:
     app, sink = job.app, job.sink  # on Connect these are sent to another process, which takes no DataFrame
     with _state_store(job.input.frame.sparkSession):
         writer = (
-            job.app.results(job.input.frame, setting)
+            job.app.results(job.input.frame, setup)
             .writeStream.outputMode("update")
-            .option("checkpointLocation", str(setting.folder / "query"))
-            .foreachBatch(lambda frame, batch: _write(app, sink, setting, frame, batch))
+            .option("checkpointLocation", str(setup.folder / "query"))
+            .foreachBatch(lambda frame, batch: _write(app, sink, setup, frame, batch))
         )
         if job.input.batches is None and not job.input.endless:
             writer = writer.trigger(availableNow=True)
@@ -210,7 +211,7 @@ def _state_store(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(PROVIDER, before)
 
 
-def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progress], None]) -> None:
+def _read_at_once(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress], None]) -> None:
     """Read all rows, again as long as the app asks for it; the main thread stays free to be interrupted."""
     table = job.input.table
     if table is None:
@@ -220,7 +221,7 @@ def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[P
     def work() -> None:
         try:
             table.sparkSession.addTag(_TAG)
-            _write(job.app, job.sink, setting, job.app.results(table, setting), seen.batches)
+            _write(job.app, job.sink, setup, job.app.results(table, setup), seen.batches)
         except Exception as error:
             failed.append(error)
 
@@ -238,8 +239,8 @@ def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[P
             own = isinstance(failed[0], EvenflowError)
             raise failed[0] if own else EvenflowError(f"the job failed: {reason(failed[0])}")
         seen.batches += 1
-        seen.view = _remembered(setting.folder)[1]
-        _take_busy(seen, setting)
+        seen.view = _remembered(setup.folder)[1]
+        _take_busy(seen, setup)
         first = next(iter(seen.worked), (None,))[0]  # rows of the first reading: the others read the same
         for (run_id, _, worker), (rows, _) in seen.worked.items():
             seen.rows[worker] = rows if run_id == first else seen.rows[worker]
@@ -247,29 +248,25 @@ def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[P
             return
 
 
-def _write(app: App, sink: str | None, setting: Setting, frame: DataFrame, batch: int) -> None:
+def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch: int) -> None:
     """Fold what a batch changed into the view and write it; the same batch again writes the same."""
     frame = frame.persist()
     try:
-        done, view = _remembered(setting.folder)
+        done, view = _remembered(setup.folder)
         if batch > done:
-            view = app.fold(view, frame, setting)
-            _replace(setting.folder / VIEW_FILE, {"batch": batch, "view": view})
+            view = app.fold(view, frame, setup)
+            state = {"batch": batch, "view": view}
+            replace_file(setup.folder / VIEW_FILE, json.dumps(state, default=str).encode())
         if sink is None:
             return
         if app.writes_rows:
             frame.coalesce(1).write.mode("overwrite").parquet(f"{sink}/batch={batch}")
         else:
             Path(sink).mkdir(parents=True, exist_ok=True)
-            _replace(Path(sink) / f"batch-{batch}.json", app.answer(view))
+            answer = json.dumps(app.answer(view), default=str)
+            replace_file(Path(sink) / f"batch-{batch}.json", answer.encode())
     finally:
         frame.unpersist()
-
-
-def _replace(path: Path, value: Any) -> None:
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(json.dumps(value, default=str))
-    draft.replace(path)
 
 
 def _remembered(folder: Path) -> tuple[int, View]:
@@ -286,7 +283,7 @@ def _is_over(job: Job, query: Any) -> bool:
     return job.input.batches is not None and last is not None and int(last.batchId) >= job.input.batches - 1
 
 
-def _look(query: Any, seen: Progress, setting: Setting) -> None:
+def _look(query: Any, seen: Progress, setup: AppSetup) -> None:
     """Add the batches that have ended since the last look."""
     known = -1 if seen.last is None else seen.last.batch
     for progress in query.recentProgress:
@@ -299,13 +296,13 @@ def _look(query: Any, seen: Progress, setting: Setting) -> None:
                     seen.last, seen.batches = batch, seen.batches + 1
                     seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]
                     seen.seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-                    seen.view = _remembered(setting.folder)[1]
-                    _take_busy(seen, setting)
+                    seen.view = _remembered(setup.folder)[1]
+                    _take_busy(seen, setup)
 
 
-def _take_busy(seen: Progress, setting: Setting) -> None:
-    """Take what workers told of their time; a task that ran again told again."""
-    for note in Control(setting.control).notes("busy"):
+def _take_busy(seen: Progress, setup: AppSetup) -> None:
+    """Take the times that workers reported; a task that ran again reported again."""
+    for note in Control(setup.control).notes("busy"):
         if note["time"] >= seen.began and note["worker"] < seen.workers:
             seen.worked[note["run"], note["batch"], note["worker"]] = note["rows"], note["seconds"]
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from evenflow.errors import EvenflowError
 from evenflow.simulator.queueing import CapacitySpec, parse_capacities
+from evenflow.spec import check, check_count
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,8 @@ class Aggregation:
     cost: float = 0.0
 
     def __post_init__(self) -> None:
-        _whole("every", self.every, 1, "aggregation needs at least one message per period")
-        if not (self.cost >= 0 and math.isfinite(self.cost)):
-            raise EvenflowError(f"cost is {self.cost!r}; it is seconds per partial result, 0 or more.")
+        check_count("every", self.every, 1, "aggregation needs at least one message per period")
+        check("cost", self.cost, 0 <= self.cost < math.inf, "it is seconds per partial result, 0 or more")
 
 
 Event = Rescale | Capacities
@@ -58,7 +56,7 @@ def check_events(events: Sequence[Event], messages: int, workers: int) -> list[E
     for event in events:
         if not isinstance(event, Rescale | Capacities):
             raise EvenflowError(f"events has {event!r}; an event is a Rescale or a Capacities.")
-        _whole(
+        check_count(
             "at", event.at, 1, "an event comes before a message, numbered from 0, and not before the first"
         )
         if event.at >= messages:
@@ -67,14 +65,9 @@ def check_events(events: Sequence[Event], messages: int, workers: int) -> list[E
                 f"choose a point below {messages}."
             )
         if isinstance(event, Rescale):
-            _whole("workers", event.workers, 1, "a stream needs at least one worker")
+            check_count("workers", event.workers, 1, "a stream needs at least one worker")
     in_order = sorted(events, key=lambda event: event.at)
     for event in in_order:
         workers = event.workers if isinstance(event, Rescale) else workers
         parse_capacities(event.capacities, workers, "capacities")
     return in_order
-
-
-def _whole(name: str, value: object, lowest: int, why: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < lowest:
-        raise EvenflowError(f"{name} is {value!r}; {why}.")

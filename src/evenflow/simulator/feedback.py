@@ -150,21 +150,21 @@ class Signals:
         self._arrived = queues.state.arrived.copy()
         self._backlog = queues.state.length.copy()
         self._decided_at = 0.0
-        self._said = np.zeros((len(routers), queues.state.capacity.size), np.int8)  # and not yet heard
+        self._pending = np.zeros((len(routers), queues.state.capacity.size), np.int8)  # and not yet heard
         self._read_at = 0
         self.rescaled(routers[0].workers)
 
     def rescaled(self, workers: int) -> None:
         """Hear ``workers`` workers from now on."""
         self.workers = workers
-        self._said[:, workers:] = 0
+        self._pending[:, workers:] = 0
         self._slot = int(self.rule.slot) * workers
         self._every = self.queues.queueing.acknowledge_every or max(1, self._slot // READS_PER_SLOT)
 
     @property
     def next_message(self) -> int:
         """Before which message a slot ends or acknowledgements are read."""
-        waiting = self._said.any()
+        waiting = self._pending.any()
         return min(self._slot_began[0] + self._slot, self._read_at + self._every if waiting else NEVER)
 
     @property
@@ -175,7 +175,7 @@ class Signals:
     def before(self, message: int, now: float) -> None:
         """Read acknowledgements, then end the slot if it is over."""
         slot_ends = message >= self._slot_began[0] + self._slot
-        if slot_ends or (self._said.any() and message >= self._read_at + self._every):
+        if slot_ends or (self._pending.any() and message >= self._read_at + self._every):
             self.queues.settle(now)
             self._read(message, now)
         if slot_ends:
@@ -186,14 +186,14 @@ class Signals:
         self._read_at = message
         sources = len(self.mail.routers)
         finished = self.queues.state.acknowledged.reshape(-1, sources).T
-        heard = np.where(finished > self._decided_at, self._said, np.int8(0))
+        heard = np.where(finished > self._decided_at, self._pending, np.int8(0))
         for source in np.flatnonzero(heard.any(axis=1)):
             self.mail.send(int(source), WorkerReport(time=now, signal=heard[source, : self.workers].copy()))
-        self._said[heard != 0] = 0
+        self._pending[heard != 0] = 0
 
     def _decide(self, message: int, now: float) -> None:
         state, n = self.queues.state, self.workers
-        self._said[:, :n] = signals(
+        self._pending[:, :n] = signals(
             (state.arrived - self._arrived)[:n].astype(np.float64),
             self._backlog[:n].astype(np.float64),
             state.capacity[:n] / self.work,

@@ -104,8 +104,8 @@ def _of_histogram(counts: Int64Array) -> list[dict[str, float]]:
     rows = []
     for row in counts:
         below = np.cumsum(row)
-        places = [int(np.searchsorted(below, _rank(q, int(below[-1])), "right")) for q in QUANTILES.values()]
-        values = [float(middle[place]) if below[-1] else float("nan") for place in places]
+        bins = [int(np.searchsorted(below, _rank(q, int(below[-1])), "right")) for q in QUANTILES.values()]
+        values = [float(middle[found]) if below[-1] else float("nan") for found in bins]
         rows.append(dict(zip(QUANTILES, values, strict=True)))
     return rows
 

@@ -57,7 +57,7 @@ class Pairs:
     def count_marked(
         self, ids: Int32Array, workers: Int32Array, marked: BoolArray, marked_loads: Int64Array
     ) -> None:
-        """Count messages, those of ``marked`` keys apart too."""
+        """Count messages, and separately those of ``marked`` keys."""
         _count_marked(ids, workers, self.loads, self.state, self.words, marked, marked_loads)
 
     def forget_from(self, worker: int) -> int:
@@ -235,9 +235,9 @@ def keys_by_worker(pairs: Pairs) -> Int64Array:
 
 @kernel
 def _count_bits(state: PairState, words: int, held: Int64Array) -> None:
-    for place in range(state.bits.size):
-        word = state.bits[place]
-        first = (place % words) * 64 - 1
+    for index in range(state.bits.size):
+        word = state.bits[index]
+        first = (index % words) * 64 - 1
         if word != 0:
             for bit in range(64):
                 worker = first + bit

@@ -7,10 +7,10 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 
-from evenflow.errors import EvenflowError
 from evenflow.simulator.result import Result
 from evenflow.simulator.run import Simulation
 from evenflow.simulator.setup import Configuration, SimulationSetup
+from evenflow.spec import check_count
 
 Progress = Callable[[int, int, Result], None]
 
@@ -33,15 +33,14 @@ def simulate_many(
     processes and raises :class:`Interrupted`, which has the results that were done. A script that asks for
     more than one job needs ``if __name__ == "__main__":``, because each process imports it again.
     """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise EvenflowError(f"jobs is {jobs!r}; it is a number of processes, 1 or more.")
+    check_count("jobs", jobs, 1, "it is a number of processes, 1 or more")
     results: list[Result | None] = [None] * len(configurations)
     try:
         if jobs == 1 or len(configurations) < 2:
-            for place, configuration in enumerate(configurations):
-                results[place] = result = _run(configuration)
+            for index, configuration in enumerate(configurations):
+                results[index] = result = _run(configuration)
                 if progress is not None:
-                    progress(place + 1, len(results), result)
+                    progress(index + 1, len(results), result)
         else:
             _run_in_processes(configurations, min(jobs, len(configurations)), progress, results)
     except KeyboardInterrupt:
@@ -62,11 +61,11 @@ def _run_in_processes(
     context = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     try:
-        places: dict[Future[Result], int] = {
-            pool.submit(_run, configuration): place for place, configuration in enumerate(configurations)
+        indices: dict[Future[Result], int] = {
+            pool.submit(_run, configuration): index for index, configuration in enumerate(configurations)
         }
-        for done, future in enumerate(as_completed(places), 1):
-            results[places[future]] = result = future.result()
+        for done, future in enumerate(as_completed(indices), 1):
+            results[indices[future]] = result = future.result()
             if progress is not None:
                 progress(done, len(results), result)
     except BaseException:

@@ -7,7 +7,7 @@ without a gap until its queue is empty, so ``finish' = t + (finish - t) old / ne
 leaves gets no more messages and finishes those it has.
 
 Left open by the paper: the unit of capacity. Here it is work per second, a message's work being ``cost`` (1
-unless said) times its key's. With ``load`` the capacities are taken as relative and scaled so that all
+by default) times its key's. With ``load`` the capacities are taken as relative and scaled so that all
 messages are that share of what all workers together can do, which for equal workers is shuffle grouping's
 utilisation.
 
@@ -30,6 +30,7 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, inlined, kernel
 from evenflow.simulator.latency import Latencies, LatencyLog
+from evenflow.spec import check, check_count, is_number
 from evenflow.streams.sampling import bits, draw_salt, unit
 
 CapacitySpec = str | Path | Sequence[float] | Float64Array | None
@@ -75,21 +76,20 @@ class Queueing:
             "load", self.load, "a share of the workers' capacity, above 0, or None to leave it as it is"
         )
         _positive("cost", self.cost, "the work of a message, above 0")
-        if self.arrivals not in {"regular", "poisson"}:
-            raise EvenflowError(f"arrivals is {self.arrivals!r}; it is 'regular' or 'poisson'.")
+        known = self.arrivals in {"regular", "poisson"}
+        check("arrivals", self.arrivals, known, "it is 'regular' or 'poisson'")
         if self.arrivals == "poisson" and self.rate is None:
             raise EvenflowError(
                 "arrivals is 'poisson' without a rate; say rate=1000 for 1000 messages per second."
             )
-        if self.service not in {"constant", "exponential"}:
-            raise EvenflowError(f"service is {self.service!r}; it is 'constant' or 'exponential'.")
-        if not isinstance(self.warm_up, int) or self.warm_up < 0:
-            raise EvenflowError(f"warm_up is {self.warm_up!r}; it is a number of messages, 0 or more.")
-        if not (self.feedback_delay >= 0 and math.isfinite(self.feedback_delay)):
-            raise EvenflowError(f"feedback_delay is {self.feedback_delay!r}; it is seconds, 0 or more.")
-        every = self.acknowledge_every
-        if every is not None and (not isinstance(every, int) or every < 1):
-            raise EvenflowError(f"acknowledge_every is {every!r}; it is a number of messages, 1 or more.")
+        known = self.service in {"constant", "exponential"}
+        check("service", self.service, known, "it is 'constant' or 'exponential'")
+        check_count("warm_up", self.warm_up, 0, "it is a number of messages, 0 or more")
+        delay = self.feedback_delay
+        check("feedback_delay", delay, 0 <= delay < math.inf, "it is seconds, 0 or more")
+        if self.acknowledge_every is not None:
+            rule = "it is a number of messages, 1 or more"
+            check_count("acknowledge_every", self.acknowledge_every, 1, rule)
         if self.key_cost is not None:
             factors = np.asarray(self.key_cost, np.float64)
             if factors.ndim != 1 or not (np.isfinite(factors).all() and (factors > 0).all()):
@@ -118,11 +118,8 @@ class Queueing:
 
 
 def _positive(name: str, value: Any, meaning: str) -> None:
-    if value is None and "None" in meaning:
-        return
-    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not good or not (value > 0 and math.isfinite(value)):
-        raise EvenflowError(f"{name} is {value!r}; it is {meaning}.")
+    if value is not None or "None" not in meaning:
+        check(name, value, is_number(value) and 0 < value < math.inf, f"it is {meaning}")
 
 
 def parse_capacities(spec: CapacitySpec, workers: int, name: str = "capacity") -> Float64Array:

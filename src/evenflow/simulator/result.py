@@ -70,14 +70,6 @@ class Result:
         """Return one row per worker."""
         return pa.table(self.by_worker)
 
-    def rescale_table(self) -> pa.Table:
-        """Return one row per change of the number of workers: what moved, and what had to."""
-        return pa.table(self.rescales)
-
-    def period_table(self) -> pa.Table:
-        """Return one row per aggregation period."""
-        return pa.table(self.periods)
-
     def to_json(self) -> str:
         """Return row and tables as JSON; a number that does not exist is null."""
         content = {

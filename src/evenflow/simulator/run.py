@@ -110,7 +110,7 @@ class Simulation:
                 progress(self.message, messages)
         if self.message != messages:
             raise EvenflowError(
-                f"the stream {stream.name} has not {messages} messages as it said; "
+                f"the stream {stream.name} does not have the {messages} messages that it declared; "
                 "it must stay the same while it is read."
             )
         return self._result()
@@ -127,14 +127,14 @@ class Simulation:
 
     def _chunk(self, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> None:
         self.observer.make_room(hashes.size)
-        place = 0
-        while place < ids.size:
-            self._before(float(times[place]) if times is not None else 0.0)
-            stop = place + self._next_cut(ids.size - place, None if times is None else times[place:])
-            self._segment(ids[place:stop], None if times is None else times[place:stop], hashes)
-            self.message += stop - place
+        start = 0
+        while start < ids.size:
+            self._before(float(times[start]) if times is not None else 0.0)
+            stop = start + self._next_cut(ids.size - start, None if times is None else times[start:])
+            self._segment(ids[start:stop], None if times is None else times[start:stop], hashes)
+            self.message += stop - start
             self._after(float(times[stop - 1]) if times is not None else 0.0)
-            place = stop
+            start = stop
 
     def _next_cut(self, left: int, times: Float64Array | None) -> int:
         """Return how many messages flow until something is due."""
@@ -165,7 +165,7 @@ class Simulation:
                 self._check(workers, part.keys.size)
                 self.observer.count(part.ids, workers)
                 if self.observer.in_order:
-                    destinations[part.places] = workers
+                    destinations[part.positions] = workers
         if self.observer.owners is not None:
             self.observer.owners.follow(ids, destinations)
         if self.queues is not None and times is not None:
@@ -185,7 +185,7 @@ class Simulation:
             return None
         result = self.source_of[: sum(part.keys.size for part in parts)]
         for source, part in enumerate(parts):
-            result[part.places] = source
+            result[part.positions] = source
         return result
 
     def _before(self, now: float) -> None:

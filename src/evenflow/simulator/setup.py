@@ -19,6 +19,7 @@ from evenflow.simulator.migration import as_costs
 from evenflow.simulator.prescan import Survey, survey
 from evenflow.simulator.queueing import RATE, Queueing, Queues
 from evenflow.simulator.source_assignment import Feed
+from evenflow.spec import check, check_count
 from evenflow.streams import Stream, open_stream
 
 Head = float | npt.NDArray[Any] | Sequence[int] | None
@@ -119,8 +120,7 @@ def _survey(stream: Stream, by_share: bool, queueing: Queueing | None) -> Survey
 
 def _marks(marks: int, messages: int) -> list[int]:
     """Return after how many messages to look: every 1 / marks of the stream."""
-    if isinstance(marks, bool) or not isinstance(marks, int) or marks < 1:
-        raise EvenflowError(f"marks is {marks!r}; the stream is looked at least once, at its end.")
+    check_count("marks", marks, 1, "the stream is looked at least once, at its end")
     return sorted({k * messages // marks for k in range(1, marks + 1)} - {0})
 
 
@@ -129,14 +129,13 @@ def _head(head: Head, found: Survey) -> BoolArray | None:
     if head is None:
         return None
     if isinstance(head, float | int):
-        if not 0 < head <= 1:
-            raise EvenflowError(f"head is {head!r}; {_HEAD}.")
+        check("head", head, 0 < head <= 1, _HEAD)
         assert found.counts is not None
         marked: BoolArray = found.counts >= head * found.messages
         return marked
     ids = np.asarray(head)
-    if ids.ndim != 1 or ids.dtype.kind not in "iu" or (ids.size and ids.min() < 0):
-        raise EvenflowError(f"head is {head!r}; {_HEAD}.")
+    whole = ids.ndim == 1 and ids.dtype.kind in "iu"
+    check("head", head, whole and (not ids.size or ids.min() >= 0), _HEAD)
     marked = np.zeros(int(ids.max()) + 1 if ids.size else 0, np.bool_)
     marked[ids] = True
     return marked

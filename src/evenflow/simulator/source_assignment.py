@@ -2,7 +2,7 @@
 
 * ``shuffle``: message i goes to source i mod s;
 * ``key``: a key's messages all go to one source, ``range(mix(key ^ salt), s)`` with a salt of the feed's own;
-* ``skewed:z``: message i goes to source j with probability proportional to (j + 1)^-z (z = 1 unless said).
+* ``skewed:z``: message i goes to source j with probability proportional to (j + 1)^-z (default z = 1).
 
 Who gets message i depends on i, its key and the seed alone, never on how the stream was cut into chunks.
 """
@@ -19,7 +19,7 @@ from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, 
 from evenflow.keys import mix, to_range
 from evenflow.streams.sampling import alias_columns, alias_draw, bits, draw_salt, zipf_weights
 
-_BY_KEY, _SKEWED = 11, 12  # uses of the seed, apart from the streams' own
+_BY_KEY, _SKEWED = 11, 12  # uses of the seed, distinct from the streams' own
 
 
 class Part(NamedTuple):
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     keys: UInt64Array
     ids: Int32Array
     times: Float64Array | None
-    places: slice | Int32Array  # where each stood among them
+    positions: slice | Int32Array  # where each stood among them
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Dealer:
         sorted_size = 0 if feed.kind == "shuffle" else size
         self._chosen = np.empty(sorted_size, np.int32)
         self._ids = np.empty(sorted_size, np.int32)
-        self._places = np.empty(sorted_size, np.int32)
+        self._positions = np.empty(sorted_size, np.int32)
         self._starts = np.empty(sources + 1, np.int64)
         self._next = np.empty(sources, np.int64)
 
@@ -86,15 +86,15 @@ class Dealer:
         if self.feed.kind == "shuffle":
             return self._deal_in_turn(first, ids, times, hashes)
         n = ids.size
-        chosen, keys, own, places = self._chosen[:n], self._keys[:n], self._ids[:n], self._places[:n]
+        chosen, keys, own, positions = self._chosen[:n], self._keys[:n], self._ids[:n], self._positions[:n]
         if self.feed.kind == "key":
             _by_key(ids, hashes, self._salt, self.sources, chosen)
         else:
             _by_weight(first, self._salt, self._columns, chosen)
-        _deal(ids, hashes, chosen, self._starts, self._next, keys, own, places)
+        _deal(ids, hashes, chosen, self._starts, self._next, keys, own, positions)
         parts = [slice(*self._starts[source : source + 2]) for source in range(self.sources)]
         return [
-            Part(keys[part], own[part], None if times is None else times[places[part]], places[part])
+            Part(keys[part], own[part], None if times is None else times[positions[part]], positions[part])
             for part in parts
         ]
 
@@ -105,12 +105,12 @@ class Dealer:
         parts = []
         used = 0
         for source in range(self.sources):
-            places = slice((source - first) % self.sources, None, self.sources)
-            own = ids[places]
+            positions = slice((source - first) % self.sources, None, self.sources)
+            own = ids[positions]
             keys = self._keys[used : used + own.size]
             used += own.size
             _gather(own, hashes, keys)
-            parts.append(Part(keys, own, None if times is None else times[places], places))
+            parts.append(Part(keys, own, None if times is None else times[positions], positions))
         return parts
 
 
@@ -141,7 +141,7 @@ def _deal(
     place_of: Int64Array,
     keys: UInt64Array,
     own: Int32Array,
-    places: Int32Array,
+    positions: Int32Array,
 ) -> None:
     """Sort the messages by source, stably."""
     sources = place_of.size
@@ -156,8 +156,8 @@ def _deal(
     starts[sources] = start
     for i in range(chosen.size):
         source = chosen[i]
-        place = place_of[source]
-        place_of[source] = place + 1
-        keys[place] = hashes[ids[i]]
-        own[place] = ids[i]
-        places[place] = i
+        slot = place_of[source]
+        place_of[source] = slot + 1
+        keys[slot] = hashes[ids[i]]
+        own[slot] = ids[i]
+        positions[slot] = i

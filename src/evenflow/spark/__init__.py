@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evenflow.spark.operators.balance import balance
     from evenflow.spark.operators.loads import loads
     from evenflow.spark.operators.stateful import stateful
-    from evenflow.spark.routing.place import Placed
+    from evenflow.spark.routing.placed import Placed
     from evenflow.spark.state.processor import KeyedProcessor
     from evenflow.spark.state.query import StatefulQuery
     from evenflow.spark.state.read import read_state
@@ -53,7 +53,7 @@ if not TYPE_CHECKING:
             "operators.balance": ["balance"],
             "operators.loads": ["loads"],
             "operators.stateful": ["AutoWorkers", "stateful"],
-            "routing.place": ["Placed", "Plan"],
+            "routing.placed": ["Placed", "Plan"],
             "state.processor": ["KeyedProcessor"],
             "state.query": ["StatefulQuery"],
             "state.read": ["read_state"],

@@ -11,14 +11,12 @@ Laws, tested for every stream:
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 
 CHUNK = 1 << 20
@@ -33,6 +31,18 @@ class Chunk(NamedTuple):
 
     ids: Int32Array
     times: Float64Array | None
+
+    def part(self, begin: int, end: int) -> Chunk:
+        """Return the messages from ``begin`` up to ``end``."""
+        return Chunk(self.ids[begin:end], None if self.times is None else self.times[begin:end])
+
+
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Return the messages of several chunks, one after the other, as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    times = [chunk.times for chunk in chunks if chunk.times is not None]
+    return Chunk(np.concatenate([chunk.ids for chunk in chunks]), np.concatenate(times) if times else None)
 
 
 class Stream(ABC):
@@ -61,21 +71,3 @@ class Stream(ABC):
     def keys_upper_bound(self) -> int | None:
         """Return how many distinct ids there can be, where that is known before reading."""
         return None
-
-
-def whole(name: str, value: Any, low: int, high: int | None, why: str) -> int:
-    """Return ``value`` as an int (1e5 is one) or refuse it with a sentence."""
-    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not good or not math.isfinite(value) or value != int(value):
-        raise EvenflowError(f"{name} is {value!r}; it is a whole number.")
-    if value < low or (high is not None and value > high):
-        raise EvenflowError(f"{name} is {value!r}; {why}.")
-    return int(value)
-
-
-def number(name: str, value: Any, low: float, high: float, why: str) -> float:
-    """Return ``value`` as a float between ``low`` and ``high`` or refuse it with a sentence."""
-    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not good or not low <= value <= high:  # NaN is not in any range
-        raise EvenflowError(f"{name} is {value!r}; {why}.")
-    return float(value)

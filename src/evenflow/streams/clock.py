@@ -41,18 +41,18 @@ class Clock:
             column = column.dictionary_decode()
         if column.null_count:
             self._refuse("no time", column.is_null(), rows_before)
-        said = np.asarray(self._said(column, rows_before), np.float64)
-        if not np.isfinite(said).all():
-            self._refuse("a time that is not finite", pa.array(~np.isfinite(said)), rows_before)
-        clock: Float64Array = np.maximum.accumulate(np.concatenate([[self._latest], said]))[1:]
-        self.late += int((clock > said).sum())
+        times = np.asarray(self._as_seconds(column, rows_before), np.float64)
+        if not np.isfinite(times).all():
+            self._refuse("a time that is not finite", pa.array(~np.isfinite(times)), rows_before)
+        clock: Float64Array = np.maximum.accumulate(np.concatenate([[self._latest], times]))[1:]
+        self.late += int((clock > times).sum())
         self._latest = clock[-1] if clock.size else self._latest
         return clock
 
-    def _said(self, column: Any, rows_before: int) -> Any:
+    def _as_seconds(self, column: Any, rows_before: int) -> Any:
         kind = column.type
         if kinds.is_string(kind) or kinds.is_large_string(kind):
-            return self._said(self._from_text(column, rows_before), rows_before)
+            return self._as_seconds(self._from_text(column, rows_before), rows_before)
         if kinds.is_date(kind):
             column = column.cast(pa.timestamp("s"))
         if kinds.is_timestamp(column.type) or kinds.is_duration(kind) or kinds.is_time(kind):

@@ -17,7 +17,7 @@ import numpy as np
 
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.streams.base import number
+from evenflow.spec import number
 from evenflow.streams.generator import Generator
 from evenflow.streams.sampling import draw_grouped, draw_salt
 

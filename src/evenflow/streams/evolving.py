@@ -6,7 +6,7 @@ rare is hot.
 Left open by the paper: it prints the same law for both parts; the reversed one is a reading (DECISIONS), and
 figures made from it say so. ``phases`` are the relative lengths of the parts, ``4+1`` as in the paper; the
 ranks reverse at every boundary, and a single number asks for so many parts of equal length. The paper's 50 M
-are ten runs of 5 M, seeds apart.
+are ten runs of 5 M with different seeds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.kernels import Int32Array
 from evenflow.streams.generator import Generator
-from evenflow.streams.sampling import alias_columns, draw_salt, draw_weighted, zipf_weights
+from evenflow.streams.sampling import draw_salt, draw_weighted
 
 _MOST_PHASES = 10**4
 
@@ -51,17 +51,13 @@ class Evolving(Generator):
         self._set("phases", _lengths(self.phases))
 
     def _fill(self, start: int, out: Int32Array) -> None:
-        draw_weighted(draw_salt(self.seed), start, self._columns, out)
+        draw_weighted(draw_salt(self.seed), start, self._zipf, out)
         begin = 0
         for phase, end in enumerate(self.boundaries):
             if phase % 2 == 1 and begin < start + out.size and end > start:
                 part = out[max(begin - start, 0) : end - start]
                 np.subtract(self.keys - 1, part, out=part)
             begin = end
-
-    def keys_upper_bound(self) -> int:
-        """Return ``keys``."""
-        return self.keys
 
     @cached_property
     def boundaries(self) -> tuple[int, ...]:
@@ -73,10 +69,6 @@ class Evolving(Generator):
         lengths = _lengths(self.phases)
         total = sum(lengths)
         return tuple(round(self.messages * (so_far / total)) for so_far in accumulate(lengths))
-
-    @cached_property
-    def _columns(self) -> UInt64Array:
-        return alias_columns(zipf_weights(self.keys, self.z))
 
 
 def _lengths(phases: Any) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ not data (as for Spark). A pattern such as ``logs/*.csv`` takes what matches it.
 columns, with one type for each.
 
 A key of several columns is hashed as Spark hashes them together. A null key is a key like any other; a stream
-that has no other is refused at its end, since nothing can be said of it.
+that has no other is refused at its end, since it has no keys to balance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import pyarrow.types as kinds
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.streams.base import CHUNK, Chunk, Stream, whole
+from evenflow.spec import whole
+from evenflow.streams.base import CHUNK, Chunk, Stream, join_chunks
 from evenflow.streams.clock import Clock
 from evenflow.streams.data_file import DataFile
 from evenflow.streams.formats import data_file
@@ -160,24 +161,24 @@ class FileStream(Stream):
 
 def find_files(path: str) -> list[DataFile]:
     """Return the files that ``path`` names: one, a folder's, or those that match a pattern."""
-    place = Path(os.path.expanduser(path))
-    if place.is_dir():
-        if (place / "_delta_log").exists():
+    location = Path(os.path.expanduser(path))
+    if location.is_dir():
+        if (location / "_delta_log").exists():
             raise EvenflowError(
                 f"{path} is a Delta table, whose folder keeps old rows too; write it as plain Parquet."
             )
         files = sorted(
-            file for file in place.rglob("*") if file.is_file() and _is_data(file.relative_to(place))
+            file for file in location.rglob("*") if file.is_file() and _is_data(file.relative_to(location))
         )
         if not files:
             raise EvenflowError(f"the folder {path} has no files; name a folder with data, or a file.")
-    elif place.exists():
-        files = [place]
+    elif location.exists():
+        files = [location]
     else:
-        matches = (Path(match) for match in glob.glob(str(place), recursive=True))
+        matches = (Path(match) for match in glob.glob(str(location), recursive=True))
         files = sorted(match for match in matches if match.is_file() and _is_data(Path(match.name)))
         if not files:
-            raise EvenflowError(f"there is no file {path!r}; {_beside(place)}")
+            raise EvenflowError(f"there is no file {path!r}; {_beside(location)}")
     return [data_file(file) for file in files]
 
 
@@ -185,15 +186,15 @@ def _is_data(inside: Path) -> bool:
     return not any(part.startswith((".", "_")) for part in inside.parts)
 
 
-def _beside(place: Path) -> str:
-    if not place.parent.is_dir():
-        return f"there is no folder {str(place.parent)!r} either."
-    names = sorted(entry.name for entry in place.parent.iterdir() if not entry.name.startswith("."))
-    guess = nearest(place.name, names)
+def _beside(location: Path) -> str:
+    if not location.parent.is_dir():
+        return f"there is no folder {str(location.parent)!r} either."
+    names = sorted(entry.name for entry in location.parent.iterdir() if not entry.name.startswith("."))
+    guess = nearest(location.name, names)
     return (
         guess
         if guess.startswith("did")
-        else f"{str(place.parent)!r} has {', '.join(names[:8]) or 'nothing'}."
+        else f"{str(location.parent)!r} has {', '.join(names[:8]) or 'nothing'}."
     )
 
 
@@ -218,24 +219,13 @@ def regrouped(pieces: Iterator[Chunk], size: int) -> Iterator[Chunk]:
     for piece in pieces:
         begin = 0
         while piece.ids.size - begin >= room:
-            yield _joined([*waiting, _cut(piece, begin, begin + room)])
+            yield join_chunks([*waiting, piece.part(begin, begin + room)])
             waiting, begin, room = [], begin + room, size
         if begin < piece.ids.size:
-            waiting.append(_cut(piece, begin, piece.ids.size))
+            waiting.append(piece.part(begin, piece.ids.size))
             room -= piece.ids.size - begin
     if waiting:
-        yield _joined(waiting)
-
-
-def _cut(chunk: Chunk, begin: int, end: int) -> Chunk:
-    return Chunk(chunk.ids[begin:end], None if chunk.times is None else chunk.times[begin:end])
-
-
-def _joined(chunks: list[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
-    times = [chunk.times for chunk in chunks if chunk.times is not None]
-    return Chunk(np.concatenate([chunk.ids for chunk in chunks]), np.concatenate(times) if times else None)
+        yield join_chunks(waiting)
 
 
 def _quoted(column: str) -> str:

@@ -6,7 +6,6 @@ Arrival times are optional: with ``rate`` the i-th message (from 0) arrives afte
 from __future__ import annotations
 
 import dataclasses
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
@@ -17,7 +16,9 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.streams.base import CHUNK, MOST_KEYS, Chunk, Stream, number, whole
+from evenflow.spec import number, spell, whole
+from evenflow.streams.base import CHUNK, MOST_KEYS, Chunk, Stream
+from evenflow.streams.sampling import alias_columns, zipf_weights
 
 MOST_MESSAGES = 10**15  # message numbers stay exact in a float64
 
@@ -30,6 +31,8 @@ class Generator(Stream):
     messages: int
     seed: int
     rate: float | None
+    keys: int  # of those that have it
+    z: float
 
     @abstractmethod
     def _check(self) -> None:
@@ -39,9 +42,9 @@ class Generator(Stream):
     def _fill(self, start: int, out: Int32Array) -> None:
         """Write the key numbers of messages ``start``, ``start + 1``, ... to ``out``."""
 
-    @abstractmethod
     def keys_upper_bound(self) -> int:
         """Return how many keys there are; all of them are possible, not all need to occur."""
+        return self.keys
 
     def __post_init__(self) -> None:
         self._whole("messages", 1, MOST_MESSAGES)
@@ -54,7 +57,7 @@ class Generator(Stream):
     def name(self) -> str:
         """The spelling that makes this stream again."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return f"{self.keyword}:" + ",".join(f"{k}={_spelled(v)}" for k, v in values.items() if v is not None)
+        return spell(self.keyword, {name: value for name, value in values.items() if value is not None})
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
         """Yield the stream from its start in chunks of ``size`` messages; the last one may be shorter."""
@@ -96,23 +99,19 @@ class Generator(Stream):
 
     def _keys(self) -> None:
         why = f"a generator has at least 1 key and, as it holds some bytes for each, at most {MOST_KEYS}"
-        self._set("keys", whole("keys", getattr(self, "keys"), 1, MOST_KEYS, why))  # noqa: B009
+        self._set("keys", whole("keys", self.keys, 1, MOST_KEYS, why))
 
     def _share(self, field: str, why: str) -> None:
         self._set(field, number(field, getattr(self, field), 0.0, 1.0, why))
 
     def _exponent(self) -> None:
-        value = getattr(self, "z")  # noqa: B009
-        self._set("z", number("z", value, 0.0, 100.0, "the exponent of a Zipf law is 0 (uniform) or more"))
+        self._set("z", number("z", self.z, 0.0, 100.0, "the exponent of a Zipf law is 0 (uniform) or more"))
+
+    @cached_property
+    def _zipf(self) -> UInt64Array:
+        """What draws a key by Zipf's law."""
+        return alias_columns(zipf_weights(self.keys, self.z))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters alone: tables are made again where they are needed."""
         return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "+".join(_spelled(part) for part in value)
-    if isinstance(value, float) and value == math.floor(value) and abs(value) < 1e15:
-        return str(int(value))
-    return str(value)

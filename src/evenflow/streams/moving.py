@@ -8,14 +8,13 @@ and how soon it lets an old one go.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Int32Array, UInt64Array, kernel
 from evenflow.streams.generator import Generator
-from evenflow.streams.sampling import alias_columns, alias_draw, bits, draw_salt, unit, zipf_weights
+from evenflow.streams.sampling import alias_draw, bits, draw_salt, unit
 
 
 @dataclass(frozen=True)
@@ -54,15 +53,11 @@ class Burst(Generator):
     def _fill(self, start: int, out: Int32Array) -> None:
         first, last = self.start * self.messages, self.end * self.messages
         salts = draw_salt(self.seed), draw_salt(self.seed, use=1)
-        _draw_burst(salts[0], salts[1], start, self._columns, self.share, first, last, out)
+        _draw_burst(salts[0], salts[1], start, self._zipf, self.share, first, last, out)
 
     def keys_upper_bound(self) -> int:
         """Return ``keys`` and one: the background's and the bursting key."""
         return self.keys + 1
-
-    @cached_property
-    def _columns(self) -> UInt64Array:
-        return alias_columns(zipf_weights(self.keys, self.z))
 
 
 @dataclass(frozen=True)
@@ -95,15 +90,7 @@ class Drift(Generator):
 
     def _fill(self, start: int, out: Int32Array) -> None:
         salts = draw_salt(self.seed), draw_salt(self.seed, use=1)
-        _draw_drift(salts[0], salts[1], start, self._columns, self.share, self.steps / self.messages, out)
-
-    def keys_upper_bound(self) -> int:
-        """Return ``keys``."""
-        return self.keys
-
-    @cached_property
-    def _columns(self) -> UInt64Array:
-        return alias_columns(zipf_weights(self.keys, self.z))
+        _draw_drift(salts[0], salts[1], start, self._zipf, self.share, self.steps / self.messages, out)
 
 
 @kernel

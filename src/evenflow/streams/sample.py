@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
-from evenflow.streams.base import CHUNK, Chunk, Stream, whole
+from evenflow.spec import whole
+from evenflow.streams.base import CHUNK, Chunk, Stream, join_chunks
 from evenflow.streams.files import FileStream
 from evenflow.streams.generator import Generator
 
@@ -54,9 +55,9 @@ class Sample(Stream):
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
         """Yield the sample from its start in chunks of ``size`` messages; the last one may be shorter."""
         size = whole("size", size, 1, None, "a chunk holds at least one message")
+        whole_sample = Chunk(self.ids, self.times)
         for start in range(0, self.messages, size):
-            times = None if self.times is None else self.times[start : start + size]
-            yield Chunk(self.ids[start : start + size], times)
+            yield whole_sample.part(start, start + size)
 
     @property
     def hashes(self) -> UInt64Array:
@@ -73,7 +74,7 @@ class Sample(Stream):
 
 
 def take_sample(stream: Stream, limit: int | None, watch: Watch | None = None) -> Sample:
-    """Read at most ``limit`` messages (None: all) into memory; ``watch(n)`` is told how many so far."""
+    """Read at most ``limit`` messages (None: all) into memory; ``watch(n)`` gets the number read so far."""
     if limit is not None:
         limit = whole("limit", limit, 1, None, "a sample has at least one message")
     sample = _taken(stream, limit, watch)
@@ -137,21 +138,18 @@ def _spread(stream: FileStream, limit: int, watch: Watch | None) -> Sample:
 
 def _first(chunks: Iterator[Chunk], limit: int) -> Iterator[Chunk]:
     for chunk in chunks:
-        yield Chunk(chunk.ids[:limit], None if chunk.times is None else chunk.times[:limit])
+        yield chunk.part(0, limit)
         limit -= chunk.ids.size
         if limit <= 0:
             return
 
 
-def _read(chunks: Iterator[Chunk], watch: Watch | None) -> tuple[Int32Array, Float64Array | None]:
-    ids: list[Int32Array] = []
-    times: list[Float64Array] = []
+def _read(chunks: Iterator[Chunk], watch: Watch | None) -> Chunk:
+    found: list[Chunk] = []
     read = 0
     for chunk in chunks:
-        ids.append(chunk.ids)
-        if chunk.times is not None:
-            times.append(chunk.times)
+        found.append(chunk)
         read += chunk.ids.size
         if watch is not None:
             watch(read)
-    return np.concatenate(ids), np.concatenate(times) if times else None
+    return join_chunks(found)

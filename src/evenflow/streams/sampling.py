@@ -19,7 +19,7 @@ _S32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _UNIT = 2.0**-53
 _SCALE = 2.0**32
-_STREAMS = 0x73747265616D73  # sets the draws of a seed apart from the hash family of the same seed
+_STREAMS = 0x73747265616D73  # keeps the draws of a seed independent of its hash family
 
 
 def draw_salt(seed: int, use: int = 0) -> np.uint64:
@@ -48,10 +48,10 @@ def uniform_draw(random: np.uint64, keys: int) -> int:
 @inlined
 def alias_draw(random: np.uint64, columns: UInt64Array) -> int:
     """Choose one of 0 .. K - 1 by the weights that ``alias_columns`` was given."""
-    place = unit(random) * columns.size
-    column = np.int64(place)
+    scaled = unit(random) * columns.size
+    column = np.int64(scaled)
     word = columns[column]
-    if np.uint64((place - column) * _SCALE) < (word >> _S32):
+    if np.uint64((scaled - column) * _SCALE) < (word >> _S32):
         return column  # type: ignore[return-value]
     return np.int64(word & _LOW)  # type: ignore[return-value]
 
@@ -123,13 +123,13 @@ def draw_grouped(
     memory.
     """
     for i in range(out.size):
-        place = unit(bits(salt, start + i))
+        draw = unit(bits(salt, start + i))
         group = 0
         begin = 0.0
         first = 0
-        while place >= ends[group]:
+        while draw >= ends[group]:
             begin = ends[group]
             first += counts[group]
             group += 1
-        inside = np.int64((place - begin) / (ends[group] - begin) * counts[group])
+        inside = np.int64((draw - begin) / (ends[group] - begin) * counts[group])
         out[i] = first + min(inside, counts[group] - 1)

@@ -12,14 +12,13 @@ one there is. What exists as a file is a file, whatever it is called.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import unquote
 
 from evenflow.errors import EvenflowError, nearest
+from evenflow.spec import build
 from evenflow.streams.base import Stream
 from evenflow.streams.countries import Countries
 from evenflow.streams.election import Election
@@ -54,7 +53,7 @@ def open_stream(spec: str, key: str | Sequence[str] | None = None, time: str | N
             raise EvenflowError(
                 f"{word} makes its own keys and times; leave out key and time (there is rate=)."
             )
-        return _open_generator(GENERATORS[word], spec.partition(":")[2])
+        return build(GENERATORS[word], GENERATORS[word], word, spec.partition(":")[2])
     path, _, fragment = spec.rpartition("#") if "#" in spec else (spec, "", "")
     if "://" in path:
         raise EvenflowError(
@@ -68,33 +67,6 @@ def open_stream(spec: str, key: str | Sequence[str] | None = None, time: str | N
     if guess.startswith("did") and not os.path.exists(path):
         raise EvenflowError(f"there is no file and no generator {path!r}; {guess}")
     return _open_files(path, fragment, key, time)
-
-
-def _open_generator(kind: type[Generator], text: str) -> Generator:
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
-    try:
-        for part in text.split(",") if text.strip() else ():
-            name, equals, value = (piece.strip() for piece in part.partition("="))
-            if not equals or not value:
-                raise EvenflowError(f"{part!r} is not a parameter; parameters are name=value.")
-            if name not in fields:
-                raise EvenflowError(f"{kind.keyword} has no parameter {name!r}; {nearest(name, fields)}")
-            if name in values:
-                raise EvenflowError(f"{name} is given twice, as {values[name]} and {value}; choose one.")
-            values[name] = value if isinstance(fields[name].default, tuple) else _number(name, value)
-        return kind(**values)
-    except EvenflowError as error:
-        raise EvenflowError(f"{error} Write for example {_example(kind)}.") from None
-
-
-def _number(name: str, text: str) -> float:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise EvenflowError(f"{name} is {text!r}; it is a number.")
 
 
 def _example(kind: type[Generator]) -> str:

@@ -7,11 +7,10 @@ Zipf: ``Pr[rank] ~ rank ** -z`` for the ranks 1 .. keys, messages independent (t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
-from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.kernels import Int32Array
 from evenflow.streams.generator import Generator
-from evenflow.streams.sampling import alias_columns, draw_salt, draw_uniform, draw_weighted, zipf_weights
+from evenflow.streams.sampling import draw_salt, draw_uniform, draw_weighted
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,7 @@ class Zipf(Generator):
         self._keys()
 
     def _fill(self, start: int, out: Int32Array) -> None:
-        draw_weighted(draw_salt(self.seed), start, self._columns, out)
-
-    def keys_upper_bound(self) -> int:
-        """Return ``keys``."""
-        return self.keys
-
-    @cached_property
-    def _columns(self) -> UInt64Array:
-        return alias_columns(zipf_weights(self.keys, self.z))
+        draw_weighted(draw_salt(self.seed), start, self._zipf, out)
 
 
 @dataclass(frozen=True)
@@ -68,7 +59,3 @@ class Uniform(Generator):
 
     def _fill(self, start: int, out: Int32Array) -> None:
         draw_uniform(draw_salt(self.seed), start, self.keys, out)
-
-    def keys_upper_bound(self) -> int:
-        """Return ``keys``."""
-        return self.keys

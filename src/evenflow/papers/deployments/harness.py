@@ -1,6 +1,6 @@
 """The harness: one stream through the real pipeline on Spark, route, work, aggregate.
 
-Sources are input partitions, each with a router of evenflow's (:func:`evenflow.spark.routing.place.place`);
+Sources are input partitions, each with a router of evenflow's (:func:`evenflow.spark.operators.place.place`);
 worker w is partition w and serves its messages in Python; an aggregator merges partial states by key.
 The clock runs from handing in the batch to the aggregator's answer, which has to count every message.
 """
@@ -111,8 +111,8 @@ def pipeline(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -
     """Return the whole pipeline as a query for the aggregator's number of keys, messages, and pairs."""
     from pyspark.sql import functions as F
 
+    from evenflow.spark.operators.place import place
     from evenflow.spark.routing.options import PlacementOptions
-    from evenflow.spark.routing.place import place
 
     options = PlacementOptions(
         cluster.workers, scheme, "online", order="as-is", seed=cluster.seed, sources=cluster.sources

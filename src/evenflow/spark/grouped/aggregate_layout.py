@@ -10,7 +10,7 @@ from evenflow.spark.grouped.aggregator import Aggregator
 from evenflow.spark.grouped.record_columns import Records
 from evenflow.spark.grouped.runs import Layout
 from evenflow.spark.grouped.schemas import as_arrow
-from evenflow.spark.routing.place import Placed
+from evenflow.spark.routing.placed import Placed
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,8 @@ class Finish(Step):
         """Run over one partition."""
         shape = shape_of(self.aggregator, self.buffer)
         for batch in batches:
-            states = list(map(shape, self.buffer.python([batch.column(place) for place in self.layout.rows])))
-            yield self._written([batch.column(place) for place in self.layout.keys], states)
+            states = list(map(shape, self.buffer.python([batch.column(index) for index in self.layout.rows])))
+            yield self._written([batch.column(index) for index in self.layout.keys], states)
 
 
 def _joined(keys: list[list[pa.Array]]) -> list[pa.Array]:

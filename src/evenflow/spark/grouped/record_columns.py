@@ -64,19 +64,22 @@ class Records:
         names = self.names
         extra = [str(name) for name in value if name not in names]
         missing = [name for name in names if name not in value]
-        said = f"{self.giver} gave a dict for {key} "
+        sentence = f"{self.giver} gave a dict for {key} "
         if missing:
-            said += f"without the column {missing[0]!r} of the {self.argument}"
-            return said + (f" but with {extra[0]!r}; rename it." if extra else "; add it, if only as None.")
+            sentence += f"without the column {missing[0]!r} of the {self.argument}"
+            return sentence + (
+                f" but with {extra[0]!r}; rename it." if extra else "; add it, if only as None."
+            )
         return (
-            said + f"with {extra[0]!r}, which is no column of the {self.argument}; {nearest(extra[0], names)}"
+            sentence
+            + f"with {extra[0]!r}, which is no column of the {self.argument}; {nearest(extra[0], names)}"
         )
 
     def columns(self, records: Sequence[Record], where: Where) -> list[pa.Array]:
         """Return one array for each column."""
         return [
-            self._column(field, [record[place] for record in records], where)
-            for place, field in enumerate(self.schema)
+            self._column(field, [record[index] for record in records], where)
+            for index, field in enumerate(self.schema)
         ]
 
     def _column(self, field: pa.Field, values: list[Any], where: Where) -> pa.Array:
@@ -176,8 +179,8 @@ def _to_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
         for value in values
     ]
     fields = [
-        to_array([None if row is None else row[place] for row in rows], field.type)
-        for place, field in enumerate(kind)
+        to_array([None if row is None else row[index] for row in rows], field.type)
+        for index, field in enumerate(kind)
     ]
     missing = pa.array([row is None for row in rows], pa.bool_())
     if not fields:

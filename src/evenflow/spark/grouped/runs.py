@@ -75,13 +75,13 @@ def cut(batches: Batches, layout: Layout) -> Iterator[Cut]:
     for batch in layout.batches(batches):
         if not batch.num_rows:
             continue
-        keys = [batch.column(place) for place in layout.keys]
+        keys = [batch.column(index) for index in layout.keys]
         goes_on = last is not None and all(
             bool(same(before, key.slice(0, 1))[0]) for before, key in zip(last, keys, strict=True)
         )
         starts = _starts(keys, batch.num_rows)
         rows = pa.RecordBatch.from_arrays(
-            [batch.column(place) for place in layout.rows], names=list(layout.row_names)
+            [batch.column(index) for index in layout.rows], names=list(layout.row_names)
         )
         yield Cut(keys, rows, starts, [*starts[1:], batch.num_rows], goes_on)
         last = [key.slice(batch.num_rows - 1) for key in keys]

@@ -73,8 +73,8 @@ def text_to_keys(texts: Sequence[str], types: Sequence[pa.DataType]) -> list[pa.
     """Return the columns of keys that became text."""
     rows = [json.loads(text) for text in texts]
     return [
-        to_array([_lively(row[place], kind) for row in rows], stored_type(kind)).cast(kind)
-        for place, kind in enumerate(types)
+        to_array([_lively(row[index], kind) for row in rows], stored_type(kind)).cast(kind)
+        for index, kind in enumerate(types)
     ]
 
 

@@ -44,7 +44,7 @@ def merge_with_state(
 ) -> DataFrame:
     """Return results of a stream whose states are merged in Python."""
     _check_provider(rows)
-    marked = next((place for place, key in enumerate(work.keys) if WATERMARK in (key.metadata or {})), None)
+    marked = next((index for index, key in enumerate(work.keys) if WATERMARK in (key.metadata or {})), None)
     mode = _choose(output_mode, marked is not None)
     states = T.StructType(_stored_fields(work))
     texts = [T.StructField(KEY, T.StringType())]
@@ -200,8 +200,8 @@ class Merging(StatefulProcessor):
     def _read(self, records: list[Any]) -> list[State]:
         """Return states of the store as the aggregator knows them."""
         columns = [
-            to_array([record[place] for record in records], field.type)
-            for place, field in enumerate(self.stored)
+            to_array([record[index] for record in records], field.type)
+            for index, field in enumerate(self.stored)
         ]
         return list(map(self.shape, self.buffer.python(restore(columns, self.buffer.schema))))
 

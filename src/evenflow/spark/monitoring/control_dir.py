@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from evenflow.blob import Array, read_blob, write_blob
 from evenflow.errors import EvenflowError
+from evenflow.files import replace_file
 
 if TYPE_CHECKING:
     from evenflow.schemes.base import Scheme
@@ -48,14 +48,10 @@ class Control:
     def write(self, name: str, kind: str, header: dict[str, Any], arrays: dict[str, Array]) -> bool:
         """Replace a file in one step; say whether that worked."""
         path = self.folder / name
-        draft = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(write_blob(kind, header, arrays))
-            draft.replace(path)
+            replace_file(path, write_blob(kind, header, arrays))
         except OSError:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
             return False
         return True
 

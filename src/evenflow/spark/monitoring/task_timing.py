@@ -1,4 +1,4 @@
-"""How long did each worker work? Measured where the work is done, told through the control directory.
+"""How long did each worker work? Measured where the work is done, reported through the control directory.
 
 Busy are the seconds between a worker's asking for rows and its asking for more, without the waiting for them.
 A task that is run again tells again; the last word counts. Light to import: a Python worker does.

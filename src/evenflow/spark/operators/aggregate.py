@@ -30,9 +30,10 @@ from evenflow.spark.grouped.streaming_merge import merge_with_state
 from evenflow.spark.monitoring.task_timing import take_time
 from evenflow.spark.operators.apply import laid_out, numbered
 from evenflow.spark.operators.curried import curried
+from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted
 from evenflow.spark.routing.options import PlacementOptions
-from evenflow.spark.routing.place import Placed, place
+from evenflow.spark.routing.placed import Placed
 
 OUTPUT_MODES = ("append", "update")
 _SESSION = "spark.sessionWindow"

@@ -17,9 +17,10 @@ from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.monitoring.task_timing import take_time
 from evenflow.spark.operators.curried import curried
+from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, quoted
 from evenflow.spark.routing.options import PlacementOptions
-from evenflow.spark.routing.place import Placed, place
+from evenflow.spark.routing.placed import Placed
 
 
 @curried

@@ -10,9 +10,10 @@ from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.operators.curried import curried
+from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key
 from evenflow.spark.routing.options import PlacementOptions
-from evenflow.spark.routing.place import Placed, place
+from evenflow.spark.routing.placed import Placed
 
 
 @curried

@@ -98,12 +98,12 @@ class Loads:
         """Say it in one line."""
         batch = "" if self.batch is None else f"batch {self.batch}: "
         fallbacks = f", {self.fallbacks} fallbacks" if self.fallbacks else ""
-        places = (
+        copies = (
             f"; {self.keys:,} keys in {self.pairs:,} places (memory {self.memory:.2f})" if self.keys else ""
         )
         return (
             f"{batch}{sum(self.rows):,} rows on {self.workers} workers, fullest at {self.max_over_mean:.3f} "
-            f"of the mean{places}{fallbacks}"
+            f"of the mean{copies}{fallbacks}"
         )
 
     def to_json(self) -> str:
@@ -265,13 +265,13 @@ def _worked(note: dict[str, Any]) -> dict[str, Any]:
 
 
 def _busy(notes: list[dict[str, Any]], batch: int | None) -> dict[int, dict[str, Any]]:
-    """Return the last word of every worker of a batch, in the last run that told one."""
+    """Return the last report of every worker of a batch, of the last run that has one."""
     words = [note for note in notes if note["event"] == "busy" and note.get("batch") == batch]
     return {note["worker"]: note for note in words if note.get("run") == words[-1].get("run")}
 
 
 def _of_note(note: dict[str, Any], notes: list[dict[str, Any]]) -> Loads:
-    hot = [HotKey(*one) if isinstance(one, list) else HotKey(**one) for one in note.get("hot", [])]
+    hot = [HotKey(*saved) if isinstance(saved, list) else HotKey(**saved) for saved in note.get("hot", [])]
     busy = _busy(notes, note.get("batch"))
     rows = [int(rows) for rows in note["rows"]]
     if not rows:

@@ -18,7 +18,7 @@ from evenflow.spark.routing.key_columns import KeyColumn, helper, key_hash, quot
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 
 if TYPE_CHECKING:
-    from evenflow.spark.routing.place import Placed
+    from evenflow.spark.routing.placed import Placed
 
 
 def place_stream(

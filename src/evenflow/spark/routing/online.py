@@ -35,7 +35,7 @@ from evenflow.spark.monitoring.control_dir import local_path, operator_name, own
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, with_keys
 from evenflow.spark.routing.online_task import Online, route_partition
 from evenflow.spark.routing.options import ResolvedOptions
-from evenflow.spark.routing.place import Placed
+from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 
 log = logging.getLogger("evenflow.spark")

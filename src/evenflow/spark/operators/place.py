@@ -8,15 +8,15 @@ position where that is fixed, and on a plan or snapshot that is frozen for the r
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
-from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import own_folder
+from evenflow.spark.replanning.plan_join import observe_stream, place_stream
 from evenflow.spark.routing.draws import HOME, draw_by_content, draw_by_position
 from evenflow.spark.routing.key_columns import (
     Key,
@@ -27,7 +27,9 @@ from evenflow.spark.routing.key_columns import (
     with_keys,
 )
 from evenflow.spark.routing.key_counts import count_keys
+from evenflow.spark.routing.online import place_online
 from evenflow.spark.routing.options import PlacementOptions, ResolvedOptions
+from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 from evenflow.spark.routing.row_content import row_content
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
@@ -35,56 +37,13 @@ from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 log = logging.getLogger("evenflow.spark")
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A frame whose rows know their worker; ``frame`` has the user's columns, our keys, then ``worker``."""
-
-    frame: DataFrame
-    worker: str
-    workers: int
-    keys: list[KeyColumn]
-    columns: list[str]  # the user's, in order
-    mode: str
-    scheme: Scheme
-    plan: Plan | None = None
-    reasons: list[str] = field(default_factory=list)
-    control: str | None = None
-    direct: tuple[DataFrame, Column] | None = (
-        None  # the user's frame and its worker, where no helper is needed
-    )
-
-    def rows(self) -> DataFrame:
-        """Return the user's columns, with every row on the partition of its worker."""
-        if self.direct is not None:  # without a column for the worker, rows are smaller while they move
-            df, worker = self.direct
-            return df.repartitionById(self.workers, worker)
-        return self.moved().drop(*self.helpers())
-
-    def moved(self) -> DataFrame:
-        """Return the frame with every row on the partition of its worker, helper columns included."""
-        return self.frame.repartitionById(self.workers, F.col(quoted(self.worker)))
-
-    def helpers(self) -> list[str]:
-        """Return the columns that are not the user's."""
-        return [*(key.inside for key in self.keys if key.is_helper), self.worker]
-
-    def explain(self) -> str:
-        """Say what was chosen, why, and what the plan does."""
-        lines = [f"{self.mode} {self.scheme} on {self.workers} workers", *self.reasons]
-        return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)
-
-
 def place(df: DataFrame, key: Key, options: PlacementOptions) -> Placed:
     """Choose a worker for every row of ``df``."""
     chosen = options.resolve(df)
     if chosen.mode == "planned":
         return _place_planned(df, key, chosen)
-    from evenflow.spark.routing.online import place_online
-
     placed = place_online(df, key, chosen)
     if df.isStreaming:
-        from evenflow.spark.replanning.plan_join import observe_stream
-
         return replace(placed, frame=observe_stream(placed))
     return placed
 
@@ -114,8 +73,6 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     worker = helper(keyed, "worker")
     control = options.control
     if df.isStreaming:
-        from evenflow.spark.replanning.plan_join import place_stream
-
         frame = place_stream(keyed, keys, control or own_folder(), scheme, split, seed, plan, draw, worker)
     else:
         frame = with_worker(keyed, plan, hashed, draw, worker)

@@ -1,0 +1,51 @@
+"""A frame whose rows know their worker: what every operator works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from evenflow.plan import Plan
+from evenflow.schemes.base import Scheme
+from evenflow.spark.routing.key_columns import KeyColumn, quoted
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A frame whose rows know their worker; ``frame`` has the user's columns, our keys, then ``worker``."""
+
+    frame: DataFrame
+    worker: str
+    workers: int
+    keys: list[KeyColumn]
+    columns: list[str]  # the user's, in order
+    mode: str
+    scheme: Scheme
+    plan: Plan | None = None
+    reasons: list[str] = field(default_factory=list)
+    control: str | None = None
+    direct: tuple[DataFrame, Column] | None = (
+        None  # the user's frame and its worker, where no helper is needed
+    )
+
+    def rows(self) -> DataFrame:
+        """Return the user's columns, with every row on the partition of its worker."""
+        if self.direct is not None:  # without a column for the worker, rows are smaller while they move
+            df, worker = self.direct
+            return df.repartitionById(self.workers, worker)
+        return self.moved().drop(*self.helpers())
+
+    def moved(self) -> DataFrame:
+        """Return the frame with every row on the partition of its worker, helper columns included."""
+        return self.frame.repartitionById(self.workers, F.col(quoted(self.worker)))
+
+    def helpers(self) -> list[str]:
+        """Return the columns that are not the user's."""
+        return [*(key.inside for key in self.keys if key.is_helper), self.worker]
+
+    def explain(self) -> str:
+        """Say what was chosen, why, and what the plan does."""
+        lines = [f"{self.mode} {self.scheme} on {self.workers} workers", *self.reasons]
+        return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)
