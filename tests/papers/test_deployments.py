@@ -31,7 +31,7 @@ from evenflow.papers.deployments.rules import (
 )
 from evenflow.papers.deployments.run import slots_for
 from evenflow.papers.deployments.steadiness import batch_seconds, fluctuation
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Setting, judge
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
 from evenflow.papers.reproduce import Outcome, claim_row
 
 
@@ -238,5 +238,5 @@ def test_options_that_do_not_fit_are_refused() -> None:
 
 def test_a_setting_of_the_simulator_has_no_master() -> None:
     assert find(["choices/fig13"])[0].on == "simulator"
-    point = find(["evolving/fig4"], "spark")[0].points(Setting())[0]
+    point = find(["evolving/fig4"], "spark")[0].points(RunConfig())[0]
     assert point["master"] is None

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import evenflow as ef
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, Setting, judge
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, RunConfig, judge
 from evenflow.papers.heterogeneous import EXPERIMENTS
 from evenflow.papers.heterogeneous.common import WP_LAW, bound, by_symbol
 from evenflow.papers.heterogeneous.loads import homes_of_hottest, measure_loads, measure_table
@@ -30,8 +30,8 @@ SHORT = "zipf:z=1.0,keys=5000,messages=100000,seed=3"
 FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2"]
 
 
-def _setting(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> Setting:
-    return Setting(scale, data_sets(given={"WP": stream, "TW": stream}), joining)
+def _setting(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> RunConfig:
+    return RunConfig(scale, data_sets(given={"WP": stream, "TW": stream}), joining)
 
 
 def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:

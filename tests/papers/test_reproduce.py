@@ -29,7 +29,7 @@ from evenflow.papers.experiment import (
     Claim,
     Experiment,
     Judgement,
-    Setting,
+    RunConfig,
     at_least,
     at_most,
     judge,
@@ -73,7 +73,7 @@ def _experiment(figure: str, values: list[int], **more: Any) -> Experiment:
 def test_a_run_writes_keeps_and_resumes(tmp_path: Path) -> None:
     CALLS.clear()
     one, other = _experiment("one", [1, 2, 3]), _experiment("other", [3, 4])
-    outcome = reproduce([one, other], Setting(), tmp_path)
+    outcome = reproduce([one, other], RunConfig(), tmp_path)
     assert sorted(CALLS) == [1, 2, 3, 4], "a point that two figures need is measured once"
     assert not outcome.failures
     assert (tmp_path / "choices-one.csv").read_text().splitlines()[0] == "value,square"
@@ -90,12 +90,12 @@ def test_a_run_writes_keeps_and_resumes(tmp_path: Path) -> None:
         "verdict",
         "note",
     }
-    reproduce([one, _experiment("other", [3, 4, 5])], Setting(), tmp_path)
+    reproduce([one, _experiment("other", [3, 4, 5])], RunConfig(), tmp_path)
     assert sorted(CALLS) == [1, 2, 3, 4, 5], "what was kept is not measured again"
 
 
 def test_a_failing_figure_does_not_stop_the_others(tmp_path: Path) -> None:
-    outcome = reproduce([_experiment("bad", [1, -1]), _experiment("good", [2])], Setting(), tmp_path)
+    outcome = reproduce([_experiment("bad", [1, -1]), _experiment("good", [2])], RunConfig(), tmp_path)
     assert "cannot be measured" in outcome.failures["choices/bad"]
     assert outcome.rows["choices/good"] == [{"value": 2, "square": 4}]
     page = write_html(outcome, [_experiment("bad", [1]), _experiment("good", [2])], tmp_path, "small")
@@ -138,8 +138,8 @@ def test_every_experiment_is_complete() -> None:
     assert {one.paper for one in everything} == set(PAPERS)
     names = [one.name for one in everything]
     assert len(names) == len(set(names))
-    setting = Setting("small", data_sets())
-    large = Setting("paper", data_sets())
+    setting = RunConfig("small", data_sets())
+    large = RunConfig("paper", data_sets())
     for one in everything:
         assert one.claims, one.name
         assert one.caption
@@ -166,8 +166,8 @@ def test_names_and_data() -> None:
     assert data_sets(given={"WP": "mine.csv#page"})["WP"] == "mine.csv#page"
     with pytest.raises(ef.EvenflowError, match="which no paper uses; did you mean"):
         data_sets(given={"WPP": "x"})
-    assert Setting(data=GENERATED).stream("TW").startswith("zipf:")
-    assert Setting(joining=("fill",)).schemes("key", "fill") == ["key", "fill"]
+    assert RunConfig(data=GENERATED).stream("TW").startswith("zipf:")
+    assert RunConfig(joining=("fill",)).schemes("key", "fill") == ["key", "fill"]
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
     one = find(["choices/table1"])[0]
     mine = "zipf:z=1,keys=10,messages=100,seed=1"
     given = dict.fromkeys(("WP", "TW", "CT"), mine) | {"TW": "real/congress_words.parquet#key"}
-    outcome = reproduce([one], Setting("small", {**GENERATED, **given}), tmp_path)
+    outcome = reproduce([one], RunConfig("small", {**GENERATED, **given}), tmp_path)
     caption = outcome.captions["choices/table1"]
     assert f"WP from {mine}" in caption
     assert "congress_words stands in for TW" in caption
@@ -286,7 +286,7 @@ def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
 
 def test_progress_says_what_runs_and_how_long_is_left(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
-    reproduce([_experiment("one", [1, 2, 3])], Setting(), tmp_path, 1, lambda *line: told.append(line))
+    reproduce([_experiment("one", [1, 2, 3])], RunConfig(), tmp_path, 1, lambda *line: told.append(line))
     assert told[0] == (0, 3, "choices/one")
     assert told[1] == (1, 3, "choices/one, about 0 s left")
     assert told[-1] == (3, 3, "done")
@@ -296,7 +296,7 @@ def test_labels_are_added_not_measured(tmp_path: Path) -> None:
     CALLS.clear()
     points = [{"value": 2, "labels": {"series": name}} for name in ("a", "b")]
     one = replace(_experiment("one", []), points=lambda setting: points)
-    rows = reproduce([one], Setting(), tmp_path).rows["choices/one"]
+    rows = reproduce([one], RunConfig(), tmp_path).rows["choices/one"]
     assert rows == [{"value": 2, "square": 4, "series": name} for name in ("a", "b")]
     assert CALLS == [2]
     assert one.rows(points[0]) == rows[:1]
@@ -314,8 +314,8 @@ ALONE = {
 @pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
 def test_a_scheme_joins_every_figure_that_compares_schemes(one: Experiment) -> None:
     name = "fill" if one.paper == "functions" else "bounded-load"  # `functions` keeps keys whole
-    points = one.points(Setting("small", GENERATED, joining=(name,)))
-    before = one.points(Setting("small", GENERATED))
+    points = one.points(RunConfig("small", GENERATED, joining=(name,)))
+    before = one.points(RunConfig("small", GENERATED))
     joined = [json.dumps(point) for point in points if point not in before]
     assert bool(joined) == (one.figure not in ALONE[one.paper])
     assert all(name in text for text in joined)

@@ -57,7 +57,7 @@ def reproduce(
     from evenflow.errors import EvenflowError
     from evenflow.papers import find
     from evenflow.papers.data import data_sets
-    from evenflow.papers.experiment import HOLDS, SCALES, Setting
+    from evenflow.papers.experiment import HOLDS, SCALES, RunConfig
 
     if scale not in SCALES:
         raise EvenflowError(f"--scale is {scale!r}; choose {' or '.join(SCALES)}.")
@@ -75,7 +75,7 @@ def reproduce(
     sys.path.insert(0, str(Path.cwd()))
     for spec in own or []:
         load_scheme(spec)
-    setting = Setting(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
+    setting = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
     from evenflow.papers.deployments.rules import gates
     from evenflow.papers.page import summary, write_html, write_markdown
 

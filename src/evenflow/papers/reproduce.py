@@ -26,7 +26,7 @@ from typing import Any
 
 from evenflow.errors import EvenflowError
 from evenflow.papers.data import described
-from evenflow.papers.experiment import Claim, Experiment, Row, Rows, Setting, judge, labelled, measured
+from evenflow.papers.experiment import Claim, Experiment, Row, Rows, RunConfig, judge, labelled, measured
 from evenflow.schemes.plugins import load_scheme
 
 Say = Callable[[int, int, str], None]  # done, total, what is running
@@ -60,7 +60,7 @@ class _Task:
 
 def reproduce(
     experiments: Sequence[Experiment],
-    setting: Setting,
+    config: RunConfig,
     out: Path,
     jobs: int = 1,
     say: Say = lambda done, total, what: None,
@@ -70,12 +70,12 @@ def reproduce(
     outcome = Outcome()
     tasks: list[_Task] = []
     for one in experiments:
-        asking = replace(setting, asked=[])
+        asking = replace(config, asked=[])
         try:
             tasks += [
                 _Task(one.name, one.measure, point, _file(out, one, point)) for point in one.points(asking)
             ]
-            outcome.data[one.name] = [described(name, setting.data[name]) for name in asking.asked]
+            outcome.data[one.name] = [described(name, config.data[name]) for name in asking.asked]
             outcome.captions[one.name] = " ".join([one.caption, *_sentence(outcome.data[one.name])])
         except Exception:
             outcome.failures[one.name] = traceback.format_exc(limit=2).strip()
