@@ -21,8 +21,8 @@ from evenflow.papers.deployments.harness import Cluster, predicted_seconds
 from evenflow.papers.deployments.informed import Informed, report_of
 from evenflow.papers.deployments.messages import Messages
 from evenflow.papers.deployments.page import write_page
-from evenflow.papers.deployments.rules import (
-    OnSpark,
+from evenflow.papers.deployments.common import (
+    SparkRunConfig,
     best_cut,
     best_times,
     gates,
@@ -191,7 +191,7 @@ def test_a_batch_takes_what_its_slices_take() -> None:
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_deployment_can_be_run(scale: str) -> None:
-    setting = OnSpark(scale, data_sets(), ("two-choices",), master="local[3]")
+    setting = SparkRunConfig(scale, data_sets(), ("two-choices",), master="local[3]")
     for one in experiments():
         assert one.on == "spark"
         for point in one.points(setting):

@@ -76,7 +76,7 @@ def reproduce(
     for spec in own or []:
         load_scheme(spec)
     setting = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
-    from evenflow.papers.deployments.rules import gates
+    from evenflow.papers.deployments.common import gates
     from evenflow.papers.page import summary, write_html, write_markdown
 
     try:

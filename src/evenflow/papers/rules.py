@@ -47,6 +47,11 @@ def verdict_of(good: Any, fair: Any = False) -> str:
     return HOLDS if good else DIRECTION if fair else DIFFERS
 
 
+def share(checks: list[bool]) -> str:
+    """Return holds if all checks do, holds in direction if three quarters do."""
+    return verdict_of(all(checks), sum(checks) >= 0.75 * len(checks)) if checks else UNTESTED
+
+
 # Comparators
 
 
@@ -101,17 +106,18 @@ def as_printed(
     return Rule(measured, grade, named(".4g"))
 
 
-def each(measure: Measure, what: str, also: Callable[[Any], str] | None = None) -> Rule:
-    """Hold if all checks do, in direction if three quarters do; ``also`` adds to what is told of the table."""
+def each(measure: Measure, what: Text, also: Callable[[Any], str] | None = None) -> Rule:
+    """Hold if all checks do, in direction if three quarters do; ``also`` says more of the table."""
 
     def checked(table: Any) -> tuple[list[bool], str]:
-        return _flat(measure(table)), f"; {also(table)}" if also else ""
+        told = what if isinstance(what, str) else what(table)
+        return _flat(measure(table)), told + (f"; {also(table)}" if also else "")
 
     def text(found: tuple[list[bool], str]) -> str:
-        checks, more = found
-        return f"{sum(checks)} of {len(checks)} {what}{more}" if checks else "no points"
+        checks, told = found
+        return f"{sum(checks)} of {len(checks)} {told}" if checks else "no points"
 
-    return Rule(checked, lambda found: _share(found[0]), text)
+    return Rule(checked, lambda found: share(found[0]), text)
 
 
 def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text = "{:.4g}") -> Rule:
@@ -122,6 +128,11 @@ def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text
         return verdict_of(good(*told), fair(*told))
 
     return Rule(measure, grade, text)
+
+
+def best_times(column: str, mine: Names, other: str, *by: str, paper: float) -> Rule:
+    """Hold if the best ratio is from four fifths to five fourths of the paper's, in direction above 1.05."""
+    return between(ratio(column, mine, other, *by), 0.8 * paper, 1.25 * paper, 1.05)
 
 
 # What is measured
@@ -229,6 +240,16 @@ def holds(check: str, query: str = "", **where: Any) -> Measure:
     return lambda t: t.only(query, **where).eval(check)
 
 
+def is_highest(column: str, name: str, names: tuple[str, ...], *by: str, query: str = "") -> Measure:
+    """Check that no subject of ``names`` has more than ``name``, in every combination of ``by``."""
+
+    def measured(t: Any) -> Any:
+        wide = t.wide(column, *by, query=query)[list(names)]
+        return wide[name] == wide.max(axis=1)
+
+    return measured
+
+
 def steps(column: str, x: str, falling: bool = False, query: str = "", **where: Any) -> Measure:
     """Check that a column rises (or falls) from each value of ``x`` to the next."""
 
@@ -293,7 +314,3 @@ def _flat(checks: Any) -> list[bool]:
     if isinstance(checks, Iterable):
         return [bool(check) for part in checks for check in np.ravel(part)]
     return [bool(checks)]
-
-
-def _share(checks: list[bool]) -> str:
-    return verdict_of(all(checks), sum(checks) >= 0.75 * len(checks)) if checks else UNTESTED
