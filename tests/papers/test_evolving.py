@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.papers import find
 from evenflow.papers.data import GENERATED
-from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving, relative
+from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving
 from evenflow.papers.experiment import (
     DIFFERS,
     DIRECTION,
@@ -21,6 +21,8 @@ from evenflow.papers.experiment import (
     judge,
     measured,
 )
+from evenflow.papers.figures import relative
+from evenflow.papers.table import Table
 
 FIGURES = [one.figure for one in EXPERIMENTS if one.figure != "fig4"]
 
@@ -74,7 +76,7 @@ def test_relative_to_another_scheme_over_seeds() -> None:
         for label, values in (("shuffle", (1.0, 3.0)), ("fish", (2.0, 4.0)))
         for value in values
     ]
-    assert relative(rows, "makespan", "shuffle", ("workers",)) == [
+    assert relative(Table.of_rows(rows), "makespan", "shuffle", "workers").to_dict("records") == [
         {"label": "shuffle", "workers": 16, "relative": 1.0},
         {"label": "fish", "workers": 16, "relative": 1.5},
     ]

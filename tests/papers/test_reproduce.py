@@ -30,14 +30,12 @@ from evenflow.papers.experiment import (
     Experiment,
     Judgement,
     RunConfig,
-    at_least,
-    at_most,
     judge,
-    near,
-    share_of,
 )
 from evenflow.papers.page import summary, write_html, write_markdown
 from evenflow.papers.reproduce import reproduce
+from evenflow.papers.rules import Rule, at_least, at_most, each, near
+from evenflow.papers.table import Table
 
 CALLS: list[int] = []
 PROGRAM = [sys.executable, "-c", "from evenflow.cli import main; main()", "reproduce"]
@@ -56,8 +54,8 @@ def _plot(figure: Any, rows: Any) -> None:
 
 def _experiment(figure: str, values: list[int], **more: Any) -> Experiment:
     claims = (
-        Claim("1", "squares grow <fast>", "9", lambda rows: at_most(rows[-1]["square"], 9)),
-        Claim("2", "a point that nobody measured", "1", lambda rows: at_most(rows[0]["missing"], 1)),
+        Claim("1", "squares grow <fast>", "9", at_most(lambda t: t["square"].iloc[-1], 9)),
+        Claim("2", "a point that nobody measured", "1", at_most(lambda t: t["missing"].iloc[0], 1)),
     )
     defaults: dict[str, Any] = {"measure": _measure, "plot": _plot, "claims": claims}
     return Experiment(
@@ -116,20 +114,24 @@ def test_a_failing_figure_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "Failed in this run." in text
 
 
+def _verdict(rule: Rule) -> str:
+    return rule(Table()).verdict
+
+
 def test_rules() -> None:
-    assert at_most(1, 1).verdict == HOLDS
-    assert at_most(2, 1, loosely=2).verdict == DIRECTION
-    assert at_most(3, 1, loosely=2).verdict == DIFFERS
-    assert at_least(3, 2).verdict == HOLDS
-    assert at_least(1, 2, loosely=1).verdict == DIRECTION
-    assert near(2.1, 2, within=0.1).verdict == HOLDS
-    assert near(1.2, 2, within=0.1, same_side_of=1).verdict == DIRECTION
-    assert near(0.9, 2, within=0.1, same_side_of=1).verdict == DIFFERS
-    assert share_of([True] * 3 + [False], "x").verdict == DIRECTION
-    assert share_of([], "x").verdict == UNTESTED
+    assert _verdict(at_most(lambda t: 1, 1)) == HOLDS
+    assert _verdict(at_most(lambda t: 2, 1, loosely=2)) == DIRECTION
+    assert _verdict(at_most(lambda t: 3, 1, loosely=2)) == DIFFERS
+    assert _verdict(at_least(lambda t: 3, 2)) == HOLDS
+    assert _verdict(at_least(lambda t: 1, 2, loosely=1)) == DIRECTION
+    assert _verdict(near(lambda t: 2.1, 2, within=0.1)) == HOLDS
+    assert _verdict(near(lambda t: 1.2, 2, within=0.1, beyond=1)) == DIRECTION
+    assert _verdict(near(lambda t: 0.9, 2, within=0.1, beyond=1)) == DIFFERS
+    assert _verdict(each(lambda t: [True] * 3 + [False], "x")) == DIRECTION
+    assert _verdict(each(lambda t: [], "x")) == UNTESTED
     with pytest.raises(ef.EvenflowError, match="not a verdict"):
-        judge(Claim("1", "c", "e", lambda rows: Judgement("maybe", "")), [{}])
-    assert judge(Claim("1", "c", "e", lambda rows: at_most(2, 1), why="so"), [{}]).note == "so"
+        judge(Claim("1", "c", "e", lambda table: Judgement("maybe", "")), [{}])
+    assert judge(Claim("1", "c", "e", at_most(lambda t: 2, 1), why="so"), [{}]).note == "so"
     assert summary([{"verdict": HOLDS}, {"verdict": DIFFERS}, {"verdict": HOLDS}]) == "2 holds, 1 differs"
 
 

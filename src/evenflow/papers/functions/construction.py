@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
-from evenflow.papers.figures import Lines
+from evenflow.papers.figures import Lines, melted
 from evenflow.papers.functions.common import CHANNELS, DEFAULTS, NARROW_SKEWS, OURS, SIGMAS, WIDE_SKEWS
 from evenflow.papers.functions.growth import building, looking_up, sizes
 from evenflow.papers.rules import (
@@ -137,9 +137,9 @@ _BUILT = f"CPU seconds of the last step: ring (1000 replicas, 100 buckets) and m
 _figure = partial(Experiment, "functions")
 _Sizes = partial(Lines, y={"counted": "items in the lossy counter", "mapped": "items in the explicit hash"},
                  by="resources", logy=["counted"], columns=2)  # fmt: skip
-_Seconds = partial(Lines, y={"seconds": "map and ring", "map_seconds": "map alone", "ring_seconds": "ring alone"},
-                   logy=True, ylabel="CPU seconds",
-                   rows=lambda t: Table(t.eval("seconds = map_seconds + ring_seconds")))  # fmt: skip
+_PARTS = {"seconds": "map and ring", "map_seconds": "map alone", "ring_seconds": "ring alone"}
+_Seconds = partial(Lines, y="value", by="{algorithm}, {series}", logy=True, ylabel="CPU seconds",
+                   rows=lambda t: melted(_PARTS, Table(t.eval("seconds = map_seconds + ring_seconds"))))  # fmt: skip
 
 # fmt: off
 EXPERIMENTS = [
