@@ -16,11 +16,6 @@ from evenflow.errors import EvenflowError
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
 from evenflow.papers.deployments import experiments
-from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
-from evenflow.papers.deployments.harness import Cluster, predicted_seconds
-from evenflow.papers.deployments.informed import Informed, report_of
-from evenflow.papers.deployments.messages import Messages
-from evenflow.papers.deployments.page import write_page
 from evenflow.papers.deployments.common import (
     SparkRunConfig,
     best_cut,
@@ -28,6 +23,11 @@ from evenflow.papers.deployments.common import (
     near_prediction,
     near_shuffle,
 )
+from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
+from evenflow.papers.deployments.harness import Cluster, predicted_seconds
+from evenflow.papers.deployments.informed import Informed, report_of
+from evenflow.papers.deployments.messages import Messages
+from evenflow.papers.deployments.page import write_page
 from evenflow.papers.deployments.run import slots_for
 from evenflow.papers.deployments.steadiness import batch_seconds
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge

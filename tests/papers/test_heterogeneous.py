@@ -154,9 +154,9 @@ def test_recovery_looks_at_marks_that_begin_after_twenty_alpha_slots() -> None:
     assert recovery(run) == [
         (400.0, 0.3)
     ]  # the deadline is message 300,000, the mark at 400,000 begins there
-    assert recovery(Table.of_rows(_run([*spreads[:3], 0.1, 0.1], changed_at=[100_000], virtual_workers=10))) == [
-        (300.0, 0.1)
-    ]
+    assert recovery(
+        Table.of_rows(_run([*spreads[:3], 0.1, 0.1], changed_at=[100_000], virtual_workers=10))
+    ) == [(300.0, 0.1)]
     two = _run([0.1, 0.9, 0.5, 0.1, 0.1, 0.1, 0.1], changed_at=[100_000, 250_000], virtual_workers=10)
     assert recovery(Table.of_rows(two)) == [
         (150.0, 0.1)

@@ -74,7 +74,9 @@ def _formula_points(config: RunConfig) -> list[Row]:
 
 
 def _memory_points(config: RunConfig) -> list[Row]:
-    more = {"pairs": config.pick(10**6, 10**7)} | ({"joining": list(config.joining)} if config.joining else {})
+    more = {"pairs": config.pick(10**6, 10**7)} | (
+        {"joining": list(config.joining)} if config.joining else {}
+    )
     return [{"workers": n, "z": z, **more} for n in (50, 100) for z in config.pick(SOME_SKEWS, SKEWS)]
 
 
@@ -232,12 +234,16 @@ def _spreads(t: Table) -> tuple[float, ...]:
 
 def _least(distinct: bool) -> Measure:
     """Measure d as computed and the least d, a mean over seeds, of every configuration."""
-    return lambda t: t.only(distinct=distinct).groupby(["workers", "z"], sort=False)[["solved", "least"]].mean()
+    return lambda t: (
+        t.only(distinct=distinct).groupby(["workers", "z"], sort=False)[["solved", "least"]].mean()
+    )
 
 
 def _least_text(distinct: bool) -> Callable[[Any], str]:
     pairs = _least(distinct)
-    return lambda t: "d and least: " + ", ".join(f"{row.solved:g} {row.least:g}" for row in pairs(t).itertuples())
+    return lambda t: (
+        "d and least: " + ", ".join(f"{row.solved:g} {row.least:g}" for row in pairs(t).itertuples())
+    )
 
 
 def _close_to_least(distinct: bool, share: float, plus: float = 0.0) -> Measure:
@@ -251,7 +257,9 @@ def _pkg_against_bound(t: Table) -> tuple[float, float]:
 
 
 def _by_number_of_keys(t: Table) -> Any:
-    wide = t.wide("imbalance_mean", "workers", "z", subject="keys_in_law", query="z >= 1.4", scheme=PKG) + 1e-6
+    wide = (
+        t.wide("imbalance_mean", "workers", "z", subject="keys_in_law", query="z >= 1.4", scheme=PKG) + 1e-6
+    )
     return (wide[10**4] / wide[10**5]).between(0.5, 2)
 
 
@@ -310,7 +318,8 @@ EXPERIMENTS = [
     _figure("fig3", "Keys in the head by skew", "Exact Zipf law, 10^4 keys.",
             lambda config: [{"workers": n} for n in (50, 100)], _measure_heads,
             _BY_SKEW(y="head", by="threshold", panels="workers", ylabel="keys in head"), (
-        Claim("III-A", "even with the lowest threshold the head has few keys", "at most 5 n, far fewer when skewed",
+        Claim("III-A", "even with the lowest threshold the head has few keys",
+              "at most 5 n, far fewer when skewed",
               each(holds("head <= 5 * workers"), "points with at most 5 n keys")),
     )),
     _figure("fig4", "Fraction of workers that D-C uses for the head",
@@ -349,10 +358,12 @@ EXPERIMENTS = [
             _split_points, _measure_split,
             Stacks("worker", ("head", "tail"), "scheme", "share of the stream", level=1 / 5), (
         Claim("V-B Q1", "PKG overloads the two workers of the hottest key", "two above 1/n",
-              graded(lambda t: sorted(_split_loads(t, PKG), reverse=True), lambda loads: loads[1] > 0.2 > loads[2],
+              graded(lambda t: sorted(_split_loads(t, PKG), reverse=True),
+                     lambda loads: loads[1] > 0.2 > loads[2],
                      text=lambda loads: f"loads {', '.join(f'{load:.3f}' for load in loads)}")),
         Claim("V-B Q1", "W-C is even; RR falls short of it", "W-C <= RR < PKG",
-              graded(_spreads, lambda w, rr, pkg: w <= rr < pkg and w < 1e-3, lambda w, rr, pkg: w <= rr * 1.05 < pkg,
+              graded(_spreads, lambda w, rr, pkg: w <= rr < pkg and w < 1e-3, lambda w, rr,
+                     pkg: w <= rr * 1.05 < pkg,
                      "spread W-C {:.2g}, RR {:.2g}, PKG {:.2g}")),
     )),
     _figure("fig9", "D-C's d against the least d that is as even as W-C",
@@ -368,13 +379,16 @@ EXPERIMENTS = [
               "where candidates coincide the least d scatters by seed, which weighs most where d is 2",
               "candidates may coincide; the solver tests h = 1 and |H| only, epsilon lacks a factor"),
         Claim("V-B Q2", "the computed d is slightly larger than the least", "d >= least",
-              each(lambda t: _least(True)(t).eval("solved >= least"), "settings with d at or above the least"),
+              each(lambda t: _least(True)(t).eval("solved >= least"),
+                   "settings with d at or above the least"),
               "Prop. 4.1 is a necessary condition, so d may also lie just below the least"),
     )),
-    _figure("fig10", "Imbalance by skew, workers and keys", "Mean of I(t), 5 sources.", _skew_points, simulated,
+    _figure("fig10", "Imbalance by skew, workers and keys", "Mean of I(t), 5 sources.", _skew_points,
+            simulated,
             _BY_SKEW(y="imbalance_mean", panels="n = {workers}, {keys_in_law:.0e} keys", logy=True,
                      ylabel="imbalance"), (
-        Claim("V-B Q3", "W-C's imbalance is lowest and constantly low", "near 0 (below 1e-5 at z = 2, n = 100)",
+        Claim("V-B Q3", "W-C's imbalance is lowest and constantly low",
+              "near 0 (below 1e-5 at z = 2, n = 100)",
               at_most(largest("imbalance", scheme="w-choices", workers=100, z=2.0), 1e-5, 1e-3),
               peer="1e-7 in the authors' simulator"),
         Claim("V-B Q3", "PKG's imbalance at z = 2, n = 100 is p1/2 - 1/n", "0.294",
@@ -385,7 +399,8 @@ EXPERIMENTS = [
               each(_by_number_of_keys,
                    "settings where ten times the keys change PKG's imbalance less than twofold")),
         Claim("V-B Q3", "D-C and RR stay far below PKG at high skew and scale", "much lower",
-              each(below("imbalance_mean", ("d-choices", RR), PKG, "z", "keys_in_law", factor=1 / 3, strictly=True,
+              each(below("imbalance_mean", ("d-choices", RR), PKG, "z", "keys_in_law", factor=1 / 3,
+                         strictly=True,
                          query="z >= 1.4", workers=100), "settings at n = 100, z >= 1.4"),
               peer="D-C 6.1e-4, PKG 0.15 (z = 1.4, n = 100)"),
     )),
@@ -393,17 +408,20 @@ EXPERIMENTS = [
             _real_points("WP", "TW", "CT"), simulated, _REAL, (
         Claim("V-B Q3", "at larger scales PKG is less even than D-C and W-C", "PKG higher", _WORSE, _TWICE),
         Claim("V-B Q3", "W-C is more even than D-C", "W-C <= D-C",
-              each(below("imbalance_mean", "w-choices", "d-choices", "workers", "data", factor=1.05, plus=1e-7),
+              each(below("imbalance_mean", "w-choices", "d-choices", "workers", "data", factor=1.05,
+                         plus=1e-7),
                    "settings where W-C is at least as even as D-C")),
         Claim("V-B Q3", "D-C stays within s x epsilon in the worst case", "5e-4",
-              at_most(largest("imbalance_mean", "data != 'CT'", scheme="d-choices"), 5 * EPSILON, 50 * EPSILON),
+              at_most(largest("imbalance_mean", "data != 'CT'", scheme="d-choices"), 5 * EPSILON,
+                      50 * EPSILON),
               "I(t) is averaged from the first percent on, when a head key is still unknown"),
     )),
     _figure("fig12", "Imbalance over time on TW, WP and CT", "5 sources.", _time_points, simulated,
             Lines(x="messages", y="imbalance", panels="{data}, n = {workers}", logy=True, ylabel="I(t)",
                   markers=False), (
         Claim("V-B Q3", "imbalance stays relatively stable through the run", "stable",
-              each(_stable, "streams where PKG's I(t) stays within a factor of 3 after the first quarter"), _TWICE),
+              each(_stable, "streams where PKG's I(t) stays within a factor of 3 after the first quarter"),
+              _TWICE),
     )),
     _figure("fig13", "Throughput by skew",
             "Queueing model: 80 workers of 1 ms, 48 sources, arrivals that saturate SG. The paper ran Storm.",
@@ -419,12 +437,14 @@ EXPERIMENTS = [
     _figure("fig14", "Latency by skew", "Queueing model as in Fig. 13.", _cluster_points, simulated,
             _BY_SKEW(y="latency_p99", ylabel="p99 of latency, s", logy=True), (
         Claim("V-B Q4", "at best 60 percent below PKG's p99", "-60 percent",
-              at_least(reduction("latency_p99", HEAD, PKG, "z"), 0.60, 0.1, lambda cut: f"-{100 * cut:.4g} percent")),
+              at_least(reduction("latency_p99", HEAD, PKG, "z"), 0.60, 0.1,
+                       lambda cut: f"-{100 * cut:.4g} percent")),
         Claim("V-B Q4", "at best 75 percent below KG's p99", "-75 percent",
               at_least(reduction("latency_p99", HEAD, "key", "z"), 0.75, 0.1,
                        lambda cut: f"-{100 * cut:.4g} percent")),
     )),
-    _figure("table1", "The streams", "Messages, keys, share of the hottest key.", data_points("WP", "TW", "CT"),
+    _figure("table1", "The streams", "Messages, keys, share of the hottest key.",
+            data_points("WP", "TW", "CT"),
             measure_data, None, (
         Claim("V-A", "sizes and skew of the streams",
               "WP 22 M, 2.9 M keys, 9.32 percent; TW 1.2 G, 31 M, 2.67; CT 690 k, 2.9 k, 3.29",

@@ -188,7 +188,8 @@ _figure = partial(Experiment, "dynamic")
 
 # fmt: off
 EXPERIMENTS = [
-    _figure("table1", "Thresholds by the number of workers", "L_s = L_i + sqrt(L_i); widest = floor(100 / L_s) + 1.",
+    _figure("table1", "Thresholds by the number of workers",
+            "L_s = L_i + sqrt(L_i); widest = floor(100 / L_s) + 1.",
             lambda config: [{"workers": n} for n in PRINTED], _measure_thresholds, None, (
         Claim("4.3", "thresholds and widths", "24.47 13.16 7.24 3.41 2.00; 5 8 14 30 51",
               each(_thresholds_printed, "rows as printed")),
@@ -210,7 +211,8 @@ EXPERIMENTS = [
                          "key": 20.3202}, 0.2, by_order=True, least=0.05), _CLOCK),
         Claim("5.3", "DistCost: DKG close to PKG's (SG's and PKG's are what the generator was fitted to)",
               "SG 2.449, DKG 1.241, PKG 1.165, KG 1",
-              as_printed(values("distribution_cost"), {"shuffle": 2.4491, DKG: 1.2414, PKG: 1.1647, "key": 1.0},
+              as_printed(values("distribution_cost"),
+                         {"shuffle": 2.4491, DKG: 1.2414, PKG: 1.1647, "key": 1.0},
                          0.1, by_order=True, least=0.05)),
     )),
     _figure("fig9", "Real streams, 5 sources, 10 workers", _ON, _real_points, simulated,
@@ -220,7 +222,8 @@ EXPERIMENTS = [
               graded(_over_pkg, lambda times, steadier: times >= 1.3 and steadier,
                      lambda times, steadier: times > 1 and steadier, "{:.2f}x PKG's throughput"), _CLOCK),
         Claim("5.3", "on the other streams PKG and DKG are alike", "similar",
-              each(ratio("throughput", DKG, PKG, "data", data=STREAMS[:3], take=lambda r: (r - 1).abs() <= 0.1),
+              each(ratio("throughput", DKG, PKG, "data", data=STREAMS[:3],
+                         take=lambda r: (r - 1).abs() <= 0.1),
                    "streams where DKG's throughput is within 10 percent of PKG's"), _STORM),
     )),
     _figure("fig10", "Each scheme by skew, country streams", _SKEWED, _skew_points, simulated,
@@ -252,7 +255,8 @@ EXPERIMENTS = [
               "a worker that joins late takes nearly all: imbalance swings from 0.04 to 0.64"),
         Claim("5.4", "below 30 percent PKG is ahead", "PKG higher",
               each(below("throughput", DKG, PKG, "skew", factor=1.001, query="skew < 30"),
-                   "skews below 30 percent with PKG at least as fast", _gain_range("skew < 30", "DKG")), _STORM),
+                   "skews below 30 percent with PKG at least as fast", _gain_range("skew < 30", "DKG")),
+                   _STORM),
         Claim("5.4", "below 26 percent the two are alike", "within 2 percent",
               graded(lambda t: _gains(t, "skew < 26"), lambda found: max(map(abs, found.values())) <= 0.02,
                      lambda found: max(map(abs, found.values())) <= 0.1,
@@ -263,13 +267,15 @@ EXPERIMENTS = [
               each(is_highest("distribution_cost", "shuffle", SCHEMES, "skew", query="skew < 100"),
                    "skews with SG's DistCost the highest")),
     )),
-    _figure("fig12", "More workers, twitter-election", _ON, _worker_points, simulated, _metrics(x="workers"), (
+    _figure("fig12", "More workers, twitter-election", _ON, _worker_points, simulated, _metrics(x="workers"),
+            (
         Claim("5.5", "more workers hardly change PKG's latency at this skew", "barely changed",
               at_most(changes("makespan", PKG), 0.1, 0.3, "within {:.1%}"), _STORM),
         Claim("5.5", "DKG better than PKG at every number of workers", "better",
               better_everywhere("workers"), _CLOCK),
     )),
-    _figure("fig13", "More sources, twitter-election", _ON, _source_points, simulated, _metrics(x="sources"), (
+    _figure("fig13", "More sources, twitter-election", _ON, _source_points, simulated, _metrics(x="sources"),
+            (
         Claim("5.6", "the number of sources has no effect", "none",
               at_most(changes("throughput", ("key", PKG, DKG)), 0.05, 0.25, "within {:.1%}"), _CLOCK),
         Claim("5.6", "DKG better than PKG at every number of sources", "better",

@@ -66,7 +66,11 @@ def _point(scheme: str, stream: str, workers: int, sources: int = 5, **more: Any
 
 def _sketch_points(config: RunConfig) -> list[Row]:
     """Return head schemes with too few and with enough counters."""
-    subjects: list[tuple[str, str, Row]] = [("FG", "key", {}), ("PKG", "partial-key", {}), ("SG", "shuffle", {})]
+    subjects: list[tuple[str, str, Row]] = [
+        ("FG", "key", {}),
+        ("PKG", "partial-key", {}),
+        ("SG", "shuffle", {}),
+    ]
     for label, scheme in (("D-C", "d-choices"), ("W-C", "w-choices")):
         subjects += [(f"{label}{size}", scheme, {"capacity": size}) for size in (100, 1000)]
     subjects += [(name, name, {}) for name in config.joining]
@@ -228,7 +232,8 @@ def _time_lines(x: str, panels: str, logy: bool = False) -> Lines:
                  rows=lambda t: relative(t, "makespan", "shuffle", x, panels))  # fmt: skip
 
 
-_LATENCY = Lines(x="workers", y={f"latency_{name}": f"latency_{name}" for name in ("mean", "p50", "p95", "p99")},
+_LATENCY = Lines(x="workers",
+                 y={f"latency_{name}": f"latency_{name}" for name in ("mean", "p50", "p95", "p99")},
                  logy=True, ylabel="seconds")  # fmt: skip
 _BOTH = Lines(x="z", y={"makespan": "execution time, s", "memory": "pairs per key"}, panels="n = {workers}",
               xlabel="skew z", ylabel="value")  # fmt: skip
@@ -267,9 +272,11 @@ EXPERIMENTS = [
         Claim("6.1", "sizes of MT and AM", "MT 49.21 M, 0.39 M keys; AM 7.91 M, 0.25 M keys",
               same_streams(MT=(49.21e6, 0.39e6, None), AM=(7.91e6, 0.25e6, None))),
     )),
-    _figure("fig2", "Latency on AM by the number of workers", SATURATED, _sketch_points, simulated, _LATENCY, (
+    _figure("fig2", "Latency on AM by the number of workers", SATURATED, _sketch_points, simulated, _LATENCY,
+            (
         Claim("2.3", "one or two workers per key give a high p99", "FG 3945 ms, PKG 2808 ms",
-              at_least(at_scale(ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"), _STAND_IN),
+              at_least(at_scale(ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"),
+              _STAND_IN),
     )),
     _figure("fig3", "Memory on AM by the number of workers", "Pairs per key.", _sketch_points, simulated,
             Lines(x="workers", y="memory", logy=True), (
@@ -280,36 +287,44 @@ EXPERIMENTS = [
         Claim("2.3", "SG costs up to 23 times FG at 128 workers", "23.16x",
               near(at_scale(average("memory", label="SG")), 23.16, 0.3, 1.0, "{:.2f}x"), _STAND_IN),
     )),
-    _figure("fig4", "Fluctuation of a worker's speed", "A measurement of an engine: see the deployments on Spark.",
+    _figure("fig4", "Fluctuation of a worker's speed",
+            "A measurement of an engine: see the deployments on Spark.",
             lambda config: [], simulated, None, (
         Claim("3", "the same work takes the same time on a worker", "within 4.37 percent",
-              at_most(largest("change"), 0.0437, 0.1), "no simulation can show how an engine's speed changes"),
+              at_most(largest("change"), 0.0437, 0.1),
+              "no simulation can show how an engine's speed changes"),
     )),
     _figure("fig9", "Execution time relative to SG on AM and MT", SATURATED, _real_points, simulated,
             _time_lines("workers", "data"), (
         Claim("6.2", "FISH is within 1.07 of SG", "1.07x",
               at_most(ratio("makespan", "fish", "shuffle", "workers", "data"), 1.07, 2 * 1.07, "{:.3f}x")),
-        Claim("6.2", "up to 8.32 times faster than PKG", "8.32x", _faster("partial-key", 8.32, "workers", "data"),
+        Claim("6.2", "up to 8.32 times faster than PKG", "8.32x",
+              _faster("partial-key", 8.32, "workers", "data"),
               _STAND_IN),
-        Claim("6.2", "up to 7.44 times faster than D-C", "7.44x", _faster("d-choices", 7.44, "workers", "data"),
+        Claim("6.2", "up to 7.44 times faster than D-C", "7.44x",
+              _faster("d-choices", 7.44, "workers", "data"),
               _REPAIRED),
-        Claim("6.2", "up to 6.95 times faster than W-C", "6.95x", _faster("w-choices", 6.95, "workers", "data"),
+        Claim("6.2", "up to 6.95 times faster than W-C", "6.95x",
+              _faster("w-choices", 6.95, "workers", "data"),
               _REPAIRED),
     )),
     _figure("fig10", "Execution time relative to SG by skew", _MODEL, _zipf_points, simulated,
             _time_lines("z", "workers", logy=True), (
         Claim("6.2", "FISH is within 1.32 of SG at any number of workers", "1.32x",
               at_most(ratio("makespan", "fish", "shuffle", "workers", "z"), 1.35, 2 * 1.35, "{:.3f}x")),
-        Claim("6.2", "up to 13.57 times faster than D-C", "13.57x", _faster("d-choices", 13.57, "workers", "z"),
+        Claim("6.2", "up to 13.57 times faster than D-C", "13.57x",
+              _faster("d-choices", 13.57, "workers", "z"),
               _REPAIRED),
-        Claim("6.2", "up to 12.05 times faster than W-C", "12.05x", _faster("w-choices", 12.05, "workers", "z"),
+        Claim("6.2", "up to 12.05 times faster than W-C", "12.05x",
+              _faster("w-choices", 12.05, "workers", "z"),
               _REPAIRED),
     )),
     _figure("fig11", "Memory relative to FG by skew", _PAIRS, _memory_points, simulated,
             _memory_lines("key", "memory / FG's"), (
         Claim("6.2", "FISH's memory is at most 2.61 times FG's (five sources)", "1.11x to 2.61x",
               _fish_memory("fish"), _MISTAKEN),
-        Claim("6.2", "the same from one source, at 128 workers", "1.11x to 2.61x", _fish_memory(ALONE), _MISTAKEN),
+        Claim("6.2", "the same from one source, at 128 workers", "1.11x to 2.61x", _fish_memory(ALONE),
+              _MISTAKEN),
         Claim("6.2", "the same of all tuples as one stream, at 128 workers", "1.11x to 2.61x",
               _fish_memory(f"fish{TOGETHER}", f"key{TOGETHER}"), _MISTAKEN),
         Claim("6.2", "SG's is 15 to 88 times FG's at 128 workers (one stream)", "15.52x to 88.32x",
@@ -332,9 +347,11 @@ EXPERIMENTS = [
                        "2/n takes {:.3f} times as long as 1/(4n)"), _STILL_TWO),
     )),
     _figure("fig14", "With and without epochs", _MODEL,
-            lambda config: _variants(config, {"w/ epoch": {}, "w/o epoch": {"epochs": False}}), simulated, _BOTH, (
+            lambda config: _variants(config, {"w/ epoch": {}, "w/o epoch": {"epochs": False}}), simulated,
+            _BOTH, (
         Claim("6.4", "epochs shorten execution", "up to 11.91x",
-              near(ratio("makespan", "w/o epoch", "w/ epoch", "workers", "z"), 11.91, 0.3, 1.05, "{:.2f}x"), _SOON),
+              near(ratio("makespan", "w/o epoch", "w/ epoch", "workers", "z"), 11.91, 0.3, 1.05, "{:.2f}x"),
+              _SOON),
     )),
     _figure("fig15", "CHK against D-C's and W-C's choices", _MODEL,
             lambda config: _variants(config, {"CHK": {}, "w/ W-C": {"choices": "w-choices"},
@@ -343,7 +360,8 @@ EXPERIMENTS = [
               each(below("memory", "CHK", "w/ W-C", "workers", "z", factor=1.001),
                    "settings where CHK needs no more memory than W-C's choices")),
     )),
-    _figure("fig16", "With and without heuristic worker assignment", f"Half of the workers twice as fast. {_MODEL}",
+    _figure("fig16", "With and without heuristic worker assignment",
+            f"Half of the workers twice as fast. {_MODEL}",
             _assignment_points, simulated, _BOTH, (
         Claim("6.4", "inferring backlogs shortens execution where workers differ", "up to 2.61x",
               near(ratio("makespan", "w/o hwa", "w/ hwa", "workers", "z"), 2.61, 0.3, 1.05, "{:.2f}x"),
@@ -370,6 +388,7 @@ EXPERIMENTS = [
             _memory_lines("shuffle", "memory / SG's"), (
         Claim("6.6", "at z = 1.0 FISH's memory is 3.34 percent of SG's (one stream)", "3.34 percent",
               _of_shuffle(0.0334, z=1.0), _GROWS),
-        Claim("6.6", "always below 16 percent of SG's (one stream)", "< 16 percent", _of_shuffle(0.16), _GROWS),
+        Claim("6.6", "always below 16 percent of SG's (one stream)", "< 16 percent", _of_shuffle(0.16),
+              _GROWS),
     )),
 ]

@@ -1,8 +1,8 @@
-"""What a figure or table of a paper is here: points to measure, a declared figure, and claims with their rules.
+"""What a figure or table of a paper is here: points to measure, a declared figure, claims with their rules.
 
-An experiment is data. ``points`` lists the parameters of every measurement, plain JSON values, so that a point
-can be kept on disk and reused when its parameters are the same; ``measure`` turns one point into rows;
-``figure`` draws all rows; each claim has a rule (:mod:`evenflow.papers.rules`) that is fixed before any run.
+An experiment is data. ``points`` lists the parameters of every measurement, plain JSON values, so that a
+point can be kept on disk and reused when its parameters are the same; ``measure`` turns one point into rows;
+``plot`` draws all rows; each claim has a rule (:mod:`evenflow.papers.rules`) that is fixed before any run.
 What a point has under ``labels`` is not measured but added to its rows, so that figures with other names for
 the same thing share it.
 """
@@ -128,4 +128,6 @@ def judge(claim: Claim, rows: Rows) -> Judgement:
     if found.verdict not in VERDICTS:
         raise EvenflowError(f"{found.verdict!r} is not a verdict; choose one of {', '.join(VERDICTS)}.")
     notes = {DIFFERS: claim.why or "not explained yet", DIRECTION: claim.why, UNTESTED: _MISSING}
-    return Judgement(found.verdict, found.measured, found.note or claim.caveat or notes.get(found.verdict, ""))
+    return Judgement(
+        found.verdict, found.measured, found.note or claim.caveat or notes.get(found.verdict, "")
+    )

@@ -14,7 +14,7 @@ _MARKERS = "osD^vP*X<>ph"
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What all figures declare. ``by`` and ``panels`` name a column or are a format such as "n = {workers}"."""
+    """What all figures declare; ``by`` and ``panels`` are a column or a format such as "n = {workers}"."""
 
     x: str
     y: str | Mapping[str, str]  # a column, or several with the title of the panel that each one has
@@ -23,7 +23,9 @@ class Figure:
     xlabel: str = ""
     ylabel: str = ""
     logx: bool = False
-    logy: bool | str | Sequence[str] = False  # of these columns only, or "auto": where values span a factor of 5
+    logy: bool | str | Sequence[str] = (
+        False  # of these columns only, or "auto": where values span a factor of 5
+    )
     floor: Mapping[str, float] = field(default_factory=dict)  # what zero is drawn as, on a log axis
     level: float | None = None  # a dotted line
     columns: int = 3
@@ -38,13 +40,19 @@ class Figure:
         by, panels = self.by or table.subject, _values(table, self.panels) if self.panels else [None]
         by_value, panel_value = _labels(table, by), _labels(table, self.panels)
         names = list(dict.fromkeys(by_value))
-        axes = _panels(figure, len(columns) * len(panels), not (self.own_scale or len(columns) > 1), self.columns)
+        axes = _panels(
+            figure, len(columns) * len(panels), not (self.own_scale or len(columns) > 1), self.columns
+        )
         cells = [(column, panel) for panel in panels for column in columns]
         for axis, (column, panel) in zip(axes, cells, strict=True):
             own = table if panel is None else table[panel_value == panel]
             log = self._log(column, own)
             for number, name in enumerate(names):
-                mine = own[by_value[own.index] == name].dropna(subset=[column]).groupby(self.x, sort=False)[column]
+                mine = (
+                    own[by_value[own.index] == name]
+                    .dropna(subset=[column])
+                    .groupby(self.x, sort=False)[column]
+                )
                 points = mine.mean()
                 if len(points):
                     least = self.floor.get(column, 1e-8) if log else float("-inf")
@@ -123,7 +131,7 @@ def melted(columns: Mapping[str, str], table: Table, value: str = "value", name:
 
 
 def relative(table: Table, column: str, to: str, *by: str) -> Table:
-    """Return every subject's mean of ``column`` relative to that of ``to``, by ``by``, where that is known."""
+    """Return every subject's mean of ``column`` relative to that of ``to``, for every ``by``."""
     wide = table.wide(column, *by)
     found = wide.div(wide[to], axis=0).dropna(subset=[to]).stack(future_stack=True).dropna()
     return Table(found.rename_axis([*by, table.subject]).rename("relative").reset_index())
@@ -161,5 +169,6 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(list(found.values()), list(found), loc="outside upper center", ncols=min(5, max(1, len(found))),
+    figure.legend(list(found.values()), list(found), loc="outside upper center",
+                  ncols=min(5, max(1, len(found))),
                   fontsize=7, frameon=False)  # fmt: skip

@@ -1,15 +1,14 @@
 """How claims are judged: a rule measures a table, grades what it measured, and says it.
 
-A rule is a row of data: ``at_most(ratio("memory", "CG", "CH", "workers"), 1.0, loosely=1.1)``. What is measured
-is a function from the figure's :class:`Table` to a number, to a tuple whose first element is graded and whose
-others are only told, or to a dict of named numbers. ``text`` is a format for it, or a function.
+A rule is a row of data: ``at_most(ratio("memory", "CG", "CH", "workers"), 1.0, loosely=1.1)``. What it
+measures is a function from the figure's :class:`Table` to a number, to a tuple whose first element is graded
+and whose others are only told, or to a dict of named numbers; ``text`` is a format for it, or a function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise, product
 from typing import Any
 
@@ -57,22 +56,19 @@ def share(checks: list[bool]) -> str:
 
 def at_most(measure: Measure, limit: float, loosely: float | None = None, text: Text = "{:.4g}") -> Rule:
     """Hold up to ``limit``, in direction up to ``loosely``."""
-    return Rule(measure, lambda v: verdict_of(_all(v, lambda x: x <= limit),
-                                              loosely is not None and _all(v, lambda x: x <= loosely)), text)  # fmt: skip
+    return _bound(measure, lambda x: x <= limit, lambda x: loosely is not None and x <= loosely, text)
 
 
 def at_least(measure: Measure, limit: float, loosely: float | None = None, text: Text = "{:.4g}") -> Rule:
     """Hold from ``limit`` on, in direction from ``loosely`` on."""
-    return Rule(measure, lambda v: verdict_of(_all(v, lambda x: x >= limit),
-                                              loosely is not None and _all(v, lambda x: x >= loosely)), text)  # fmt: skip
+    return _bound(measure, lambda x: x >= limit, lambda x: loosely is not None and x >= loosely, text)
 
 
 def between(
-    measure: Measure, low: float, high: float, above: float | None = None, text: Text = "{:.2f}x"
+    measure: Measure, low: float, high: float, above: float = float("inf"), text: Text = "{:.2f}x"
 ) -> Rule:
     """Hold from ``low`` to ``high``, in direction if more than ``above``."""
-    return Rule(measure, lambda v: verdict_of(_all(v, lambda x: low <= x <= high),
-                                              above is not None and _all(v, lambda x: x > above)), text)  # fmt: skip
+    return _bound(measure, lambda x: low <= x <= high, lambda x: x > above, text)
 
 
 def near(
@@ -99,9 +95,11 @@ def as_printed(
 
     def grade(found: dict[str, float]) -> str:
         if not by_order:
-            return max((_near(found[name], x, within, beyond) for name, x in paper.items()), key=VERDICTS.index)
+            return max(
+                (_near(found[name], x, within, beyond) for name, x in paper.items()), key=VERDICTS.index
+            )
         close = all(abs(found[name] - x) <= within * max(x, least) for name, x in paper.items())
-        return verdict_of(close, sorted(paper, key=lambda name: paper[name]) == sorted(found, key=found.get))  # type: ignore[arg-type]
+        return verdict_of(close, sorted(paper, key=paper.__getitem__) == sorted(found, key=found.__getitem__))
 
     return Rule(measured, grade, named(".4g"))
 
@@ -169,7 +167,8 @@ def values(column: str, *names: str, **where: Any) -> Measure:
 
 
 def ratio(
-    column: str, top: Names, bottom: str, *by: str, take: Callable[[Any], Any] = max, query: str = "", **where: Any
+    column: str, top: Names, bottom: str, *by: str, take: Callable[[Any], Any] = max, query: str = "",
+    **where: Any
 ) -> Measure:  # fmt: skip
     """Measure a subject's value (the least of several) relative to another's; of all ``by`` the largest."""
 
@@ -185,7 +184,9 @@ def reduction(column: str, mine: Names, other: str, *by: str, query: str = "", *
 
     def measured(t: Any) -> Any:
         wide = t.wide(column, *by, query=query, **where)
-        return max(_known(1 - wide[list(_tuple(mine))].max(axis=1, skipna=False) / wide[other].clip(lower=1e-12)))
+        return max(
+            _known(1 - wide[list(_tuple(mine))].max(axis=1, skipna=False) / wide[other].clip(lower=1e-12))
+        )
 
     return measured
 
@@ -220,7 +221,7 @@ def below(
     column: str, low: Names, high: Names, *by: str, factor: float = 1.0, plus: float = 0.0,
     strictly: bool = False, query: str = "", **where: Any,
 ) -> Measure:  # fmt: skip
-    """Check that each of ``low`` is at most ``factor`` times each of ``high``, in every combination of ``by``."""
+    """Check that each of ``low`` is at most ``factor`` times each of ``high``, for every ``by``."""
 
     def measured(t: Any) -> Any:
         wide = t.wide(column, *by, query=query, **where)
@@ -267,7 +268,7 @@ def at_scale(measure: Measure) -> Measure:
 
 def all_of(*measures: Measure) -> Measure:
     """Join the checks of several measures."""
-    return lambda t: reduce(lambda found, more: found + _flat(more(t)), measures, [])
+    return lambda t: [check for measure in measures for check in _flat(measure(t))]
 
 
 # How it is told
@@ -299,8 +300,14 @@ def _first(found: Any) -> Any:
     return found[0] if isinstance(found, tuple) else found
 
 
-def _all(found: Any, check: Callable[[Any], bool]) -> bool:
-    return all(map(check, found.values())) if isinstance(found, dict) else bool(check(_first(found)))
+def _bound(measure: Measure, good: Callable[[Any], bool], fair: Callable[[Any], bool], text: Text) -> Rule:
+    """Grade a number, or each of several by name."""
+
+    def grade(found: Any) -> str:
+        numbers = list(found.values()) if isinstance(found, dict) else [_first(found)]
+        return verdict_of(all(map(good, numbers)), all(map(fair, numbers)))
+
+    return Rule(measure, grade, text)
 
 
 def _near(value: float, paper: float, within: float, beyond: float | None) -> str:

@@ -10,8 +10,10 @@ import pandas as pd
 
 SUBJECTS = ("symbol", "label", "approach", "algorithm", "scheme")  # columns that name what is compared
 
+_DataFrame: Any = pd.DataFrame  # untyped: pandas' types know nothing of the columns
 
-class Table(pd.DataFrame):
+
+class Table(_DataFrame):  # type: ignore[misc]
     """Rows with the selections that claims need; a selection that finds nothing raises ``KeyError``."""
 
     @property

@@ -74,12 +74,18 @@ _ENOUGH = (
     "scheme that is balanced can be far ahead of another"
 )
 _CAPTION = f"Small: 48 workers, 16 sources; paper: 128, 32. 0.4 ms per message. fill joins. {HANDED_IN}"
-_LATENCY = {"latency_mean": "mean, s", "latency_p50": "p50, s", "latency_p95": "p95, s", "latency_p99": "p99, s"}
+_LATENCY = {
+    "latency_mean": "mean, s",
+    "latency_p50": "p50, s",
+    "latency_p95": "p95, s",
+    "latency_p99": "p99, s",
+}
 _figure = partial(on_spark, "evolving")
 
 # fmt: off
 EXPERIMENTS = [
-    _figure("fig2", "Latency on AM by the number of workers", f"5 sources, 0.4 ms per message. fill joins. {HANDED_IN}",
+    _figure("fig2", "Latency on AM by the number of workers",
+            f"5 sources, 0.4 ms per message. fill joins. {HANDED_IN}",
             _counter_points, Lines(x="workers", y=_LATENCY),
         Claim("2.3", "one worker per key gives a high p99 at the largest scale",
               "FG 3945 ms, PKG 2808 ms; SG far below",
@@ -109,8 +115,10 @@ EXPERIMENTS = [
               best_times("throughput", "FISH", "D-C", "data", paper=1.48), _ENOUGH),
         near_prediction(),
     ),
-    _figure("fig20", "Memory by skew", f"Evolving Zipf, 10^5 keys; the ranks reverse for the last fifth. {_CAPTION}",
-            _skew_points, Lines(x="z", y={"pairs": "pairs of key and worker", "throughput": "messages per second"},
+    _figure("fig20", "Memory by skew",
+            f"Evolving Zipf, 10^5 keys; the ranks reverse for the last fifth. {_CAPTION}",
+            _skew_points,
+            Lines(x="z", y={"pairs": "pairs of key and worker", "throughput": "messages per second"},
                                 xlabel="skew z"),
         Claim("6.6", "at z = 1.0 FISH's memory is 3.34 percent of SG's", "3.34 percent",
               at_most(ratio("pairs", "FISH", "SG", z=1.0), 0.0334, 0.5), _SMALL),

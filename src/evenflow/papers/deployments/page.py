@@ -64,7 +64,13 @@ def write_page(outcome: Outcome, experiments: Sequence[Experiment], path: Path, 
     ]
     for experiment in experiments:
         name = experiment.name
-        lines += ["", f"## {name}: {experiment.title}", "", outcome.captions.get(name, experiment.caption), ""]
+        lines += [
+            "",
+            f"## {name}: {experiment.title}",
+            "",
+            outcome.captions.get(name, experiment.caption),
+            "",
+        ]
         lines += _claims(experiment, outcome)
         lines += _measured(outcome.rows.get(name, []))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -28,5 +28,7 @@ def run(
 
 def slots_for(chosen: Sequence[Experiment], config: RunConfig) -> int:
     """Return how many tasks run at the same time at most: as many as the largest has workers or sources."""
-    points = [point for experiment in chosen for point in experiment.points(dataclasses.replace(config, asked=[]))]
+    points = [
+        point for experiment in chosen for point in experiment.points(dataclasses.replace(config, asked=[]))
+    ]
     return max((point.get(name, 10) for point in points for name in ("workers", "sources")), default=10)

@@ -99,7 +99,9 @@ def _toy_printed(t: Table) -> list[bool]:
 
 
 def _toy_costs(t: Table) -> tuple[float, ...]:
-    return tuple(t.value("migration", optimised=name, channels=3) for name in ("communication", "computation"))
+    return tuple(
+        t.value("migration", optimised=name, channels=3) for name in ("communication", "computation")
+    )
 
 
 # Thresholds
@@ -133,7 +135,9 @@ def measure_thresholds(workers: int) -> list[Row]:
 def _threshold_rows(t: Table) -> Table:
     shown = {"LCL": ("LCL", "delta"), "LQL": ("LQL", "delta"), "LQL, raised": ("LQL", "delta_raised")}
     parts = [
-        t.only(resources=resources)[["workers"]].assign(delta=t.only(resources=resources)[column], series=name)
+        t.only(resources=resources)[["workers"]].assign(
+            delta=t.only(resources=resources)[column], series=name
+        )
         for name, (resources, column) in shown.items()
     ]
     return Table(pd.concat(parts, ignore_index=True))

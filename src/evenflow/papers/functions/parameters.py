@@ -152,7 +152,7 @@ def _sums_even_best(t: Table) -> list[Any]:
 
 
 def _against_sum(low: float, high: float, *names: str) -> Rule:
-    """Judge how much utilities migrate relative to U^APM: on average from ``low`` to ``high``, give or take 0.1."""
+    """Judge how much utilities migrate relative to U^APM: a mean from ``low`` to ``high``, give or take 0.1."""
 
     def ratios(t: Table) -> tuple[float, ...]:
         wide = _by_utility(t, "migration", "redist", resources=("LCL", "LLL", "LQL"))
@@ -206,10 +206,12 @@ EXPERIMENTS = [
               at_least(_readj_above, 1.02, 1.0), _BREAK),
         Claim("5.3", "sigma below 0.1 gains less for LQL than for LCL", "less",
               graded(_gain_below_default, lambda gain: gain["LQL"] - 1 < 0.8 * (gain["LCL"] - 1),
-                     lambda gain: gain["LQL"] < 0.99 * gain["LCL"], "lower by LCL {LCL:.3g}, LQL {LQL:.3g} times"),
+                     lambda gain: gain["LQL"] < 0.99 * gain["LCL"],
+                     "lower by LCL {LCL:.3g}, LQL {LQL:.3g} times"),
               "both fall alike once the jump between 0.25 and 0.5, a claim of its own, is left out"),
         Claim("5.3", "for LQL imbalance jumps between 0.25 and 0.5", "a jump",
-              graded(_jump, lambda jump, _, *ends: jump >= 1.2 and ends == (0.25, 0.5), lambda jump, *_: jump >= 1.05,
+              graded(_jump, lambda jump, _, *ends: jump >= 1.2 and ends == (0.25, 0.5), lambda jump,
+                     *_: jump >= 1.05,
                      "x{:.2f}; largest step x{:.2f}, {:g} to {:g}")),
     )),
     _figure("fig6", "Migration and imbalance by the number of channels",
@@ -228,7 +230,8 @@ EXPERIMENTS = [
         Claim("5.3", "scan's and readj's migration rises with N", "rises",
               graded(_rises, lambda found: all(many > 1.1 * few for few, many in found.values()),
                      lambda found: any(many > 1.1 * few for few, many in found.values()),
-                     lambda found: ", ".join(f"{name} {few:.3g} to {many:.3g}" for name, (few, many) in found.items()))),
+                     lambda found: ", ".join(f"{name} {few:.3g} to {many:.3g}" for name,
+                                             (few, many) in found.items()))),
         Claim("5.3", "scan's migration is above 3 at 32 channels", "> 3",
               at_least(average("migration", approach="scan", workers=32), 3.0, 1.5),
               "Algorithm 2 as printed places nearly like redist at every N; neither frequencies counted "
@@ -269,7 +272,8 @@ EXPERIMENTS = [
               each(_sums_even_best, "comparisons in which APM and APLM are most even")),
         Claim("5.3", "redist: for LQL the other utilities are up to 3 times less even", "3x",
               near(lambda t: (_by_utility(t, "imbalance", "redist", resources="LQL").max(axis=1) /
-                              _by_utility(t, "imbalance", "redist", resources="LQL")["APM"]).iloc[0], 3.0, 0.25, 1)),
+                              _by_utility(t, "imbalance", "redist", resources="LQL")["APM"]).iloc[0], 3.0,
+                              0.25, 1)),
         Claim("5.3", "redist: U^APLM migrates 30-35 percent more than U^APM", "x1.30-1.35",
               _against_sum(1.30, 1.35, "APLM")),
         Claim("5.3", "redist: U^ATM and U^ATLM migrate 35-40 percent less", "x0.60-0.65",
@@ -284,7 +288,8 @@ EXPERIMENTS = [
               at_most(_less_even_than_readj, 0.03, 0.10, "{:.1%} apart")),
         Claim("5.3", "balance becomes easier with the domain, and flattens", "falls, flattens",
               graded(lambda t: _by_domain(t, "imbalance")[_ALL].mean(axis=1).tolist(),
-                     lambda curve: curve[-1] < curve[0] and _flattening(curve), lambda curve: curve[-1] < curve[0],
+                     lambda curve: curve[-1] < curve[0] and _flattening(curve),
+                     lambda curve: curve[-1] < curve[0],
                      lambda curve: ", ".join(f"{value:.3g}" for value in curve))),
         Claim("5.3", "nobody reaches the ideal balance at z = 1", "> 1",
               each(lambda t: _by_domain(t, "imbalance")[list(APPROACHES)] > 1, "settings above 1")),
@@ -300,7 +305,8 @@ EXPERIMENTS = [
               each(lambda t: _by_domain(t, "migration")[_ALL].iloc[-1] < _by_domain(t, "migration")[_ALL].iloc[0],
                    "algorithms that move less in the largest")),
         Claim("5.3", "redist migrates least, scan most", "redist, readj, scan",
-              graded(values("migration", *OURS), lambda found: found["redist"] <= min(found.values()) * 1.01 and
+              graded(values("migration", *OURS),
+                     lambda found: found["redist"] <= min(found.values()) * 1.01 and
                      found["scan"] >= max(found.values()) * 0.99,
                      lambda found: found["redist"] <= min(found.values()) * 1.01, named())),
         Claim("3.2", "the map is logarithmic in the number of keys", "O(log |D|)",

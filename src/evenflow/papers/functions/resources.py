@@ -91,7 +91,11 @@ def _scan_from_redist(t: Table) -> float:
 def _rises_after(t: Table) -> list[bool]:
     wide = t.wide("migration", "resources", "z", resources=LINEAR)[list(OURS)]
     runs = [wide.xs(name, level="resources") for name in LINEAR]
-    return [run.loc[1.0, name] > run.loc[:0.8, name].max() for run in (r.sort_index() for r in runs) for name in OURS]
+    return [
+        run.loc[1.0, name] > run.loc[:0.8, name].max()
+        for run in (r.sort_index() for r in runs)
+        for name in OURS
+    ]
 
 
 def _crossing(t: Table, approach: str, resources: str) -> float:
@@ -141,22 +145,27 @@ EXPERIMENTS = [
               each(below("imbalance", "readj", ("scan", "redist"), "resources"),
                    "comparisons in which readj is most even")),
         Claim("5.3", "imbalance for LLL", "readj 1.2, redist and scan 1.32",
-              as_printed(values("imbalance", resources="LLL"), {"readj": 1.2, "redist": 1.32, "scan": 1.32}, 0.1, 1)),
+              as_printed(values("imbalance", resources="LLL"), {"readj": 1.2, "redist": 1.32, "scan": 1.32},
+                         0.1, 1)),
         Claim("5.3", "migration for LLL", "readj 1.34, redist and scan 1.23",
-              as_printed(values("migration", resources="LLL"), {"readj": 1.34, "redist": 1.23, "scan": 1.23}, 0.1, 1)),
+              as_printed(values("migration", resources="LLL"), {"readj": 1.34, "redist": 1.23, "scan": 1.23},
+                         0.1, 1)),
         Claim("5.3", "redist and scan cannot be told apart", "equal",
               at_most(_scan_from_redist, 0.03, 0.10, "{:.1%} apart")),
-        Claim("5.3", "computation imbalance for LQL is in the 30s, out of control for consistent hashing", "30-40",
+        Claim("5.3", "computation imbalance for LQL is in the 30s, out of control for consistent hashing",
+              "30-40",
               graded(values("computation", *OURS, CONSISTENT, resources="LQL"),
                      lambda found: all(28 <= found[name] <= 42 and found[name] < found[CONSISTENT] for name in OURS),
                      lambda found: all(found[name] < found[CONSISTENT] for name in OURS), named())),
     )),
-    _figure("fig4", "Migration and imbalance by skew", f"LCL, LLL, LQL (LQL up to z = 0.5). {DEFAULTS} {FILL}",
+    _figure("fig4", "Migration and imbalance by skew",
+            f"LCL, LLL, LQL (LQL up to z = 0.5). {DEFAULTS} {FILL}",
             _skew_points, growth, Both(x="z", xlabel="skew z", panels="resources"), (
         Claim("5.3", "uniform hashing migrates more than 8 times the ideal at every skew", "> 8",
               at_least(lowest("migration", "z", approach=UNIFORM), 8.0, 4.0)),
         Claim("5.3", "the others are close to the ideal up to z = 0.8", "about 1",
-              at_most(lambda t: t.wide("migration", "resources", "z", query="z <= 0.8")[[CONSISTENT, *OURS]].max().max(),
+              at_most(lambda t: t.wide("migration", "resources", "z",
+                                       query="z <= 0.8")[[CONSISTENT, *OURS]].max().max(),
                       1.25, 2.0)),
         Claim("5.3", "scan's, redist's and readj's migration rises after z = 0.8", "rises",
               each(_rises_after, "curves that rise after z = 0.8")),
@@ -180,7 +189,8 @@ EXPERIMENTS = [
               each(lambda t: below("imbalance", UNIFORM, (CONSISTENT, *OURS), "resources")(_lowest_skew(t)),
                    "comparisons at the lowest skew")),
         Claim("5.3", "readj is most even for LCL and LLL at z = 1", "up to 8 percent lower",
-              graded(_readj_lower, lambda least, most: least > 0 and 4 <= most <= 12, lambda least, most: least > 0,
+              graded(_readj_lower, lambda least, most: least > 0 and 4 <= most <= 12, lambda least,
+                     most: least > 0,
                      "{:.1f} to {:.1f} percent lower")),
         Claim("5.3", "for LQL the three are within 1-2 percent", "1-2 percent",
               at_most(apart("imbalance", OURS, "z", resources="LQL"), 0.03, 0.10, "{:.1%} apart")),

@@ -23,7 +23,6 @@ WP_LAW = zipf(1.0552, 2.9e6, WP_MESSAGES)  # p1 = 9.32 percent
 LAW = "WP law (paper scale): a Zipf law with WP's sizes."
 
 
-
 def pages(config: RunConfig) -> list[tuple[str, str]]:
     """Return name and spelling of the streams that stand for WP."""
     found = [("WP", config.stream("WP"))]

@@ -214,7 +214,7 @@ def _high_against_perfect(t: Table) -> Any:
 
 def _tenfold(t: Table) -> list[float]:
     own = t.wide("normalised", "data", "symbol", subject="workers", symbol=("KG", "PKG"))
-    return (own[100] / own[10]).tolist()  # type: ignore[no-any-return]
+    return (own[100] / own[10]).tolist()
 
 
 def _key_is_worst(t: Table) -> Any:
@@ -265,7 +265,8 @@ def _level_rows(t: Table) -> Table:
     return Table(pd.concat([t[t["symbol"] == "CG"], *ends], ignore_index=True))
 
 
-_Loads = partial(Lines, y={"normalised": "normalised imbalance", "memory": "memory relative to KG"}, logy=True,
+_Loads = partial(Lines, y={"normalised": "normalised imbalance", "memory": "memory relative to KG"},
+                 logy=True,
                  panels="data")  # fmt: skip
 _SHORT = "The stand-in for WP is twelve times shorter than WP."
 _figure = partial(Experiment, "heterogeneous")
@@ -279,7 +280,8 @@ EXPERIMENTS = [
               each(_uneven_by_skew_and_bins,
                    "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's")),
         Claim("5.1", "the other schemes perform fairly well", "low imbalance",
-              each(all_of(holds("normalised <= 0.05", symbol=("PoTC", "SG")), lambda t: _in_bound(t, "PoRC", "CH")),
+              each(all_of(holds("normalised <= 0.05", symbol=("PoTC", "SG")),
+                          lambda t: _in_bound(t, "PoRC", "CH")),
                    "settings: PoTC and SG within 5 percent, PoRC and CH within epsilon")),
         Claim("6.1", "PoRC's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("PoRC"),
               peer="exactly epsilon on every skewed stream"),
@@ -290,8 +292,10 @@ EXPERIMENTS = [
             f"One source, epsilon 0.3. {LAW}", _table_points, measure_table,
             Lines(x="bins", y="normalised", panels="data", logx=True, logy=True, xlabel="virtual workers",
                   ylabel="normalised imbalance"), (
-        Claim("5.1", "KG's imbalance is that of the hottest key, PKG's of half of it", "n p1 - 1, n p1 / 2 - 1",
-              each(all_of(*(holds(f"abs(normalised - (bins * p1 / {homes} - 1)) <= 2", "bins >= 1000", symbol=name)
+        Claim("5.1", "KG's imbalance is that of the hottest key, PKG's of half of it",
+              "n p1 - 1, n p1 / 2 - 1",
+              each(all_of(*(holds(f"abs(normalised - (bins * p1 / {homes} - 1)) <= 2", "bins >= 1000",
+                                  symbol=name)
                             for name, homes in (("KG", 1), ("PKG", 2)))),
                    "of KG's and PKG's values at 10^3 and 10^4 within 2 of n p1 / homes - 1")),
         Claim("5.1", "KG at 10^4 virtual workers on WP", "931",
@@ -300,7 +304,7 @@ EXPERIMENTS = [
               near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
               "2469 = n p1 - 1 needs p1 = 24.7 percent; Table 2 gives TW 2.67, the stand-in has 4.3."),
         Claim("5.1, 6.1", "PoTC and SG are nearly perfect", "max - mean O(ln ln n) and below 1 message",
-              graded(_gaps, lambda two, one: two <= np.log2(np.log(10_000)) + 2 and one < 1 + 1e-9,
+              graded(_gaps, lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
                      text="max - mean at worst {:.2f} (PoTC), {:.2f} (SG) messages")),
         Claim("5.1", "PoRC and CH reach epsilon and no more", "0.3",
               each(lambda t: _in_bound(t, "PoRC", "CH") & (t.only(symbol=("PoRC", "CH"))["normalised"] >= 0.29),
@@ -319,14 +323,16 @@ EXPERIMENTS = [
     )),
     _figure("fig6", "Imbalance and memory of CG by allocation",
             f"Equal workers with 10 virtual workers each, one source, epsilon 0.01. {LAW}",
-            lambda config: _by_workers(config, *ALLOCATIONS, inside=True), measure_loads, _Loads(x="workers"), (
+            lambda config: _by_workers(config, *ALLOCATIONS, inside=True), measure_loads,
+            _Loads(x="workers"), (
         Claim("7.2 Q1", "KG and PKG are uneven, PoTC and SG nearly perfect", "high, and near 0",
               each(_high_against_perfect,
                    "settings at 50 and 100 workers: KG, PKG above 0.5, PoTC, SG below epsilon")),
         Claim("7.2 Q1", "PoRC's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("PoRC")),
         Claim("7.2 Q1", "CH's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("CH")),
         Claim("7.2 Q1", "KG's and PKG's imbalance grows linearly with the workers", "10 times from 10 to 100",
-              graded(_tenfold, lambda found: all(5 <= times <= 20 for times in found), lambda found: min(found) > 1,
+              graded(_tenfold, lambda found: all(5 <= times <= 20 for times in found),
+                     lambda found: min(found) > 1,
                      lambda found: f"from 10 to 100 workers {', '.join(f'{times:.2f}' for times in found)} times")),
         Claim("7.2 Q1", "PoRC needs as little memory as PKG", "about 1 (log scale)",
               at_most(ratio("memory", "PoRC", "PKG", "data", "workers"), 1.25, 10**0.5, "{:.2f} times PKG's"),
@@ -338,32 +344,40 @@ EXPERIMENTS = [
             measure_loads, _Loads(x="workers"), (
         Claim("7.2 Q2", "KG is the least even and has the least memory", "worst, 1",
               each(_key_is_worst, "settings with KG's imbalance highest and its memory 1")),
-        Claim("7.2 Q2", "PKG is nearly perfect with 5 and 10 workers and grows uneven beyond", "near 0, then high",
-              graded(_pkg_by_scale, lambda few, many: few < EPSILON and many > 0.5, lambda few, many: few < many,
+        Claim("7.2 Q2", "PKG is nearly perfect with 5 and 10 workers and grows uneven beyond",
+              "near 0, then high",
+              graded(_pkg_by_scale, lambda few, many: few < EPSILON and many > 0.5, lambda few,
+                     many: few < many,
                      "at most {:.2g} up to 10 workers, at least {:.2g} from 50 on")),
         Claim("7.2 Q2", "PoTC and SG are nearly perfect and need more memory", "most",
-              each(_perfect_and_large, "settings with PoTC's and SG's imbalance below epsilon and memory highest")),
+              each(_perfect_and_large,
+                   "settings with PoTC's and SG's imbalance below epsilon and memory highest")),
         Claim("7.2 Q2", "CH is bounded and needs less memory than PoTC and SG", "less",
               each(_ch_between, "settings with CH within epsilon and less memory than PoTC and SG")),
         Claim("7.2 Q2", "CG is bounded", "<= epsilon + bins/m", _bounded("CG")),
         Claim("7.2 Q2", "CG needs less memory than CH", "below 1",
-              graded(ratio("memory", "CG", "CH", "data", "workers", take=lambda r: (r.min(), r.max(), r.mean())),
+              graded(ratio("memory", "CG", "CH", "data", "workers",
+                           take=lambda r: (r.min(), r.max(), r.mean())),
                      lambda low, high, mean: high < 1, lambda low, high, mean: mean < 1,
                      "CG's memory {:.2f} to {:.2f} of CH's")),
     )),
     _figure("fig10", "Imbalance and memory of CG by sources and workers",
             f"Equal workers with 10 virtual workers each, epsilon 0.01. {LAW}", _source_points, measure_loads,
             _Loads(x="sources", by="{workers} workers", logx=True), (
-        Claim("7.2 Q3", "more sources change imbalance and memory little, on a log scale", "within half a decade",
+        Claim("7.2 Q3", "more sources change imbalance and memory little, on a log scale",
+              "within half a decade",
               _little_change("sources", 10**0.5), _SHORT),
         Claim("7.2 Q3", "more workers change imbalance and memory little, on a log scale", "within a decade",
               _little_change("workers", 10), _SHORT),
-        Claim("6.1", "CG's imbalance is at most epsilon with any number of sources", "<= epsilon + sources x bins/m",
+        Claim("6.1", "CG's imbalance is at most epsilon with any number of sources",
+              "<= epsilon + sources x bins/m",
               _bounded("CG")),
     )),
-    _figure("table2", "The streams", f"Messages, keys, share of the hottest key; ZF is one of the Zipf streams. {LAW}",
+    _figure("table2", "The streams",
+            f"Messages, keys, share of the hottest key; ZF is one of the Zipf streams. {LAW}",
             data_points("WP", "TW", ZF=zipf(1.0, 1e5, 1e6)), measure_data, None, (
-        Claim("7.1", "sizes and skew of the streams", "WP 22 M, 2.9 M keys, 9.32 percent; TW 1.2 G, 31 M, 2.67",
+        Claim("7.1", "sizes and skew of the streams",
+              "WP 22 M, 2.9 M keys, 9.32 percent; TW 1.2 G, 31 M, 2.67",
               same_streams(WP=(22e6, 2.9e6, 0.0932), TW=(1.2e9, 31e6, 0.0267))),
     )),
 ]

@@ -13,7 +13,19 @@ import evenflow as ef
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Lines
 from evenflow.papers.heterogeneous.common import LAW, SCHEMES, VIRTUAL_WORKERS, WP_MESSAGES, pages
-from evenflow.papers.rules import Rule, all_of, at_least, at_most, below, between, each, graded, named, ratio, share
+from evenflow.papers.rules import (
+    Rule,
+    all_of,
+    at_least,
+    at_most,
+    below,
+    between,
+    each,
+    graded,
+    named,
+    ratio,
+    share,
+)
 from evenflow.papers.table import Table
 from evenflow.simulator import Capacities, Queueing, simulate
 from evenflow.simulator.prescan import survey
@@ -121,7 +133,13 @@ def _change_points(config: RunConfig) -> list[Row]:
     series = [(name, name, VIRTUAL_WORKERS) for name in config.schemes("KG", "SG")]
     series += [("CG", f"CG, {alpha} virtual workers", alpha) for alpha in (10, 100)]
     return [
-        {"symbol": symbol, "stream": stream, "capacity": UNEQUAL, "virtual_workers": alpha, "changes": CHANGES}
+        {
+            "symbol": symbol,
+            "stream": stream,
+            "capacity": UNEQUAL,
+            "virtual_workers": alpha,
+            "changes": CHANGES,
+        }
         | {"labels": {"data": name, "series": label}}
         for name, stream in pages(config)
         for symbol, label, alpha in series
@@ -199,7 +217,7 @@ def _clusters(t: Table) -> Table:
 def _everywhere_alike(t: Table) -> list[bool]:
     """Check that CG's is a fifth of KG's, and of SG's wherever SG overloads the slower machines."""
     checks = []
-    for (_, faster, times), own in _clusters(t).iterrows():  # type: ignore[misc]
+    for (_, faster, times), own in _clusters(t).iterrows():
         slow_under_shuffle = 0.8 * (faster * times + 10 - faster) / 10
         others = ["KG", "SG"] if slow_under_shuffle > 1 else ["KG"]
         checks += [own["CG"] <= own[other] / 5 for other in others]
@@ -224,7 +242,7 @@ def _queues(t: Table) -> list[dict[int, float]]:
 
 def _ten_and_twenty(t: Table) -> float:
     ratios = [own[10] / own[20] for own in _queues(t)]
-    return max(max(ratio, 1 / ratio) for ratio in ratios)
+    return max(max(times, 1 / times) for times in ratios)
 
 
 def _hundred(t: Table) -> tuple[float, str]:
@@ -261,7 +279,9 @@ def recovery(run: Table) -> list[tuple[float, float]]:
 def _recoveries(t: Table) -> list[tuple[float, int, float]]:
     """Return slots, deadline and largest spread after it, of every change in CG's runs."""
     own = [run for runs in _runs(t) for run in runs.values() if run["symbol"].iloc[0] == "CG"]
-    return [(slots, 20 * run["virtual_workers"].iloc[0], spread) for run in own for slots, spread in recovery(run)]
+    return [
+        (slots, 20 * run["virtual_workers"].iloc[0], spread) for run in own for slots, spread in recovery(run)
+    ]
 
 
 def _last_queue(t: Table) -> float:
@@ -291,7 +311,7 @@ def _over_key(t: Table) -> tuple[dict[str, float], float]:
 
 
 def _over_key_text(found: tuple[dict[str, float], float]) -> str:
-    ratios = ", ".join(f"{name} {ratio:.2f}x" for name, ratio in found[0].items())
+    ratios = ", ".join(f"{name} {times:.2f}x" for name, times in found[0].items())
     return f"throughput {ratios} of KG's at 1 ms; latency {found[1]:.2g} of it at most"
 
 
@@ -373,7 +393,8 @@ EXPERIMENTS = [
         Claim("7.2 Q3", "100 are best", "best",
               at_most(_hundred, 1.1, 2, "{:.2f} times the least queue spread, which {} has"), _OWN),
         Claim("7.2 Q3", "1000 take longer to converge than 100", "longer",
-              graded(lambda t: _by_alpha(t, settled_at), lambda found: all(own[1000] >= 2 * own[100] for own in found),
+              graded(lambda t: _by_alpha(t, settled_at),
+                     lambda found: all(own[1000] >= 2 * own[100] for own in found),
                      text=_settled_text), _SHORT),
     )),
     _figure("fig12", "Capacities that change",
@@ -393,7 +414,8 @@ EXPERIMENTS = [
               graded(_over_key, lambda ratios, latency: min(ratios.values()) > 1.05 and 1 / latency > 1.05,
                      text=_over_key_text)),
         Claim("7.2 Q4", "memory of the cluster: KG 7, PKG and CG 8.5, SG 14 percent", "KG < PKG = CG < SG",
-              graded(lambda t: _longest(t, "memory"), lambda memory: memory_in_order(memory) and memory_alike(memory),
+              graded(lambda t: _longest(t, "memory"),
+                     lambda memory: memory_in_order(memory) and memory_alike(memory),
                      memory_in_order, named(".2f", names=("KG", "PKG", "CG", "SG", LONG_SLOTS))),
               caveat=_PAIRS),
     )),
@@ -403,7 +425,8 @@ EXPERIMENTS = [
               each(all_of(below("throughput", _OTHERS, "CG", "delay", factor=1 / 0.98, query=_DELAYS),
                           below("latency_mean", "CG", _OTHERS, "delay", factor=1.02, query=_DELAYS)),
                    "comparisons of throughput and latency with KG, PKG and SG"), _OPEN),
-        Claim("7.2 Q4", "throughput up to 3.44 times KG's (abstract: 2)", ">= 2x", _best("throughput", "CG", "KG"),
+        Claim("7.2 Q4", "throughput up to 3.44 times KG's (abstract: 2)", ">= 2x",
+              _best("throughput", "CG", "KG"),
               caveat=_OPEN),
         Claim("7.2 Q4", "latency up to 2 times better than KG's (abstract: 3.44)", ">= 2x",
               _best("latency_mean", "KG", "CG"), caveat=_OPEN),
