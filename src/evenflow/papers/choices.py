@@ -257,10 +257,9 @@ def _pkg_against_bound(t: Table) -> tuple[float, float]:
 
 
 def _by_number_of_keys(t: Table) -> Any:
-    wide = (
-        t.wide("imbalance_mean", "workers", "z", subject="keys_in_law", query="z >= 1.4", scheme=PKG) + 1e-6
-    )
-    return (wide[10**4] / wide[10**5]).between(0.5, 2)
+    own = t.only("z >= 1.4", scheme=PKG)
+    wide = own.wide("imbalance_mean", "workers", "z", subject="keys_in_law")
+    return ((wide[10**4] + 1e-6) / (wide[10**5] + 1e-6)).between(0.5, 2)
 
 
 def _stable(t: Table) -> list[bool]:

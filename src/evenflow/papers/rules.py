@@ -84,8 +84,8 @@ def as_printed(
 ) -> Rule:  # fmt: skip
     """Compare named numbers with the paper's, each within a share of it (of ``least``, if that is more).
 
-    In direction if all are on the paper's side of ``beyond``, or, ``by_order``, in the paper's order. ``unit``:
-    the one that is set to the paper's number, where only ratios can be compared.
+    In direction if all are on the paper's side of ``beyond``, or, ``by_order``, in the paper's order;
+    ``unit`` is the one that is set to the paper's number, where only ratios can be compared.
     """
 
     def measured(t: Any) -> dict[str, float]:
@@ -139,11 +139,6 @@ def best_times(column: str, mine: Names, other: str, *by: str, paper: float) -> 
 def largest(column: str, query: str = "", **where: Any) -> Measure:
     """Measure the largest value of a column."""
     return lambda t: t.only(query, **where)[column].max()
-
-
-def smallest(column: str, query: str = "", **where: Any) -> Measure:
-    """Measure the smallest value of a column."""
-    return lambda t: t.only(query, **where)[column].min()
 
 
 def average(column: str, query: str = "", **where: Any) -> Measure:

@@ -93,7 +93,8 @@ EXPERIMENTS = [
         near_prediction(),
     ),
     _figure("fig4", "Fluctuation of a worker's speed",
-            "10 workers, 12 batches each of equal computations; processor time, as the workers share the cores.",
+            "10 workers, 12 batches each of equal computations; "
+            "processor time, as the workers share the cores.",
             _steady_points, Lines(x="batch", y="seconds", by="worker", ylabel="processor seconds of a batch"),
         Claim("3", "the same work takes a worker the same time", "4.37 percent on average",
               at_most(fluctuation, 0.0437, 0.25, "{:.1%} on average, at most {:.1%}"),

@@ -139,7 +139,7 @@ _Sizes = partial(Lines, y={"counted": "items in the lossy counter", "mapped": "i
                  by="resources", logy=["counted"], columns=2)  # fmt: skip
 _PARTS = {"seconds": "map and ring", "map_seconds": "map alone", "ring_seconds": "ring alone"}
 _Seconds = partial(Lines, y="value", by="{algorithm}, {series}", logy=True, ylabel="CPU seconds",
-                   rows=lambda t: melted(_PARTS, Table(t.eval("seconds = map_seconds + ring_seconds"))))  # fmt: skip
+                   rows=lambda t: melted(_PARTS, t.eval("seconds = map_seconds + ring_seconds")))  # fmt: skip
 
 # fmt: off
 EXPERIMENTS = [
@@ -230,7 +230,8 @@ EXPERIMENTS = [
                      lambda rise: min(rise.values()) > 1.5, named(prefix="from z = 0.8 to 1: times "))),
     )),
     _figure("lookup", "Cost of a lookup",
-            "Nanoseconds per message, Zipf z = 1, 10^6 keys: ring alone, map and ring, the same with counting.",
+            "Nanoseconds per message, Zipf z = 1, 10^6 keys: "
+            "ring alone, map and ring, the same with counting.",
             lambda config: [{"workers": n} for n in config.pick([4, 32], [4, 8, 16, 32, 64, 100])],
             looking_up,
             Lines(x="workers", y="nanoseconds", by="way", xlabel="channels N", ylabel="ns per message"), (

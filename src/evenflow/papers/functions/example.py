@@ -73,21 +73,16 @@ def measure_toy(optimised: str) -> list[Row]:
         moved = moves if layout == after else []
         for channel in range(channels):
             here = zip(TOY.items(), layout, strict=True)
-            rows.append(
-                {
-                    "optimised": optimised,
-                    "channels": channels,
-                    "panel": f"{optimised}, N = {channels}",
-                    "channel": str(channel + 1),
-                    **{name: f if own == channel else 0.0 for (name, f), own in here},
-                    "balance_n": balance_n,
-                    "balance_c": balance_c,
-                    "migration": sum(TOY[name] for name, _ in moved),
-                    "moved": ", ".join(name for name, _ in moved),
-                    "between_old": any(new < 2 for _, new in moved),
-                    "by_u_and_y": optimised == "communication" and reached_by_u_and_y(),
-                }
-            )
+            row: Row = {"optimised": optimised, "channels": channels, "panel": f"{optimised}, N = {channels}"}
+            row |= {"channel": str(channel + 1)}
+            row |= {name: f if own == channel else 0.0 for (name, f), own in here}
+            row |= {
+                "balance_n": balance_n,
+                "balance_c": balance_c,
+                "between_old": any(n < 2 for _, n in moved),
+            }
+            row |= {"migration": sum(TOY[name] for name, _ in moved), "moved": ", ".join(n for n, _ in moved)}
+            rows.append(row | {"by_u_and_y": optimised == "communication" and reached_by_u_and_y()})
     return rows
 
 
@@ -117,18 +112,10 @@ def measure_thresholds(workers: int) -> list[Row]:
         first = costs.delta(workers)
         _, top = Workload().top(first)
         total = float((top * top).sum()) + costs.tail(top).resource("Q")
-        rows.append(
-            {
-                "workers": workers,
-                "resources": resources,
-                "theta": tolerance(ALPHA, workers),
-                "worst_deviation": float(np.abs(loads / loads.mean() - 1).max()),
-                "delta": first,
-                "delta_raised": costs.delta(workers, total),
-                "tracked": int(costs.tracked(top, workers).size),
-                "alpha_for_capacity": alpha_from_capacity(10, 3, workers) if workers == 4 else "",
-            }
-        )
+        row: Row = {"workers": workers, "resources": resources, "theta": tolerance(ALPHA, workers)}
+        row |= {"worst_deviation": float(np.abs(loads / loads.mean() - 1).max()), "delta": first}
+        row |= {"delta_raised": costs.delta(workers, total), "tracked": int(costs.tracked(top, workers).size)}
+        rows.append(row | {"alpha_for_capacity": alpha_from_capacity(10, 3, workers) if workers == 4 else ""})
     return rows
 
 
@@ -165,7 +152,8 @@ EXPERIMENTS = [
                      lambda row: row["between_old"], text="moved {0[moved]}")),
     )),
     _figure("thresholds", "Frequency thresholds by the number of channels",
-            "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; quadratic ones before and after raising.",
+            "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; "
+            "quadratic ones before and after raising.",
             lambda config: [{"workers": n} for n in (2, 4, 8, 10, 16, 32, 64, 100)], measure_thresholds,
             Lines(x="workers", y="delta", by="series", xlabel="channels N", ylabel="threshold δ", logy=True,
                   rows=_threshold_rows), (

@@ -152,7 +152,7 @@ def _sums_even_best(t: Table) -> list[Any]:
 
 
 def _against_sum(low: float, high: float, *names: str) -> Rule:
-    """Judge how much utilities migrate relative to U^APM: a mean from ``low`` to ``high``, give or take 0.1."""
+    """Judge how much utilities migrate relative to U^APM: a mean of ``low`` to ``high``, +- 0.1."""
 
     def ratios(t: Table) -> tuple[float, ...]:
         wide = _by_utility(t, "migration", "redist", resources=("LCL", "LLL", "LQL"))
@@ -302,7 +302,7 @@ EXPERIMENTS = [
         Claim("5.3", "scan, redist and readj migrate 1.25 times the ideal in large domains", "<= 1.5 at 10^6",
               at_most(values("migration", *OURS, domain=10**6), 1.5, text=named(".4g"))),
         Claim("5.3", "the cost falls as the domain grows", "falls",
-              each(lambda t: _by_domain(t, "migration")[_ALL].iloc[-1] < _by_domain(t, "migration")[_ALL].iloc[0],
+              each(lambda t: _by_domain(t, "migration")[_ALL].iloc[[0, -1]].diff().iloc[-1] < 0,
                    "algorithms that move less in the largest")),
         Claim("5.3", "redist migrates least, scan most", "redist, readj, scan",
               graded(values("migration", *OURS),

@@ -155,7 +155,7 @@ EXPERIMENTS = [
         Claim("5.3", "computation imbalance for LQL is in the 30s, out of control for consistent hashing",
               "30-40",
               graded(values("computation", *OURS, CONSISTENT, resources="LQL"),
-                     lambda found: all(28 <= found[name] <= 42 and found[name] < found[CONSISTENT] for name in OURS),
+                     lambda found: all(28 <= found[n] <= 42 and found[n] < found[CONSISTENT] for n in OURS),
                      lambda found: all(found[name] < found[CONSISTENT] for name in OURS), named())),
     )),
     _figure("fig4", "Migration and imbalance by skew",
