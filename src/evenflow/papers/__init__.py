@@ -35,8 +35,7 @@ def find(wanted: list[str], on: str = "simulator") -> list[Experiment]:
     for name in wanted:
         own = [experiment for experiment in everything if name in (experiment.paper, experiment.name)]
         if not own:
-            raise EvenflowError(
-                f"there is no figure {name!r}; {nearest(name, [*PAPERS, *(experiment.name for experiment in everything)])}"
-            )
+            names = [*PAPERS, *(experiment.name for experiment in everything)]
+            raise EvenflowError(f"there is no figure {name!r}; {nearest(name, names)}")
         chosen += [experiment for experiment in own if experiment not in chosen]
     return chosen

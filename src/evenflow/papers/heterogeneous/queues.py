@@ -373,7 +373,8 @@ EXPERIMENTS = [
         Claim("7.2 Q2", "CG's utilisation spread is close to zero", "KG positive, CG 0", _is_even("KG")),
     )),
     _figure("fig8", "Unequal workers over time",
-            "Three of ten workers five times faster; the table also has others (y faster, z times). " + _MEASURED,
+            "Three of ten workers five times faster; the table also has others (y faster, z times). "
+            f"{_MEASURED}",
             _unequal_points, measure_time, _Time, (
         Claim("7.2 Q2", "queue and latency spreads grow for KG and SG", "grow", _grow("KG", "SG")),
         Claim("7.2 Q2", "CG's are lower", "far below", _stays_low("KG", "SG")),
