@@ -169,6 +169,6 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(list(found.values()), list(found), loc="outside upper center",
-                  ncols=min(5, max(1, len(found))),
-                  fontsize=7, frameon=False)  # fmt: skip
+    ncols = max(1, min(5, len(found), 90 // (6 + max(map(len, found), default=0))))
+    style = {"loc": "outside upper center", "ncols": ncols, "fontsize": 7, "frameon": False}
+    figure.legend(list(found.values()), list(found), **style)
