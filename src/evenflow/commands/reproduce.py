@@ -75,7 +75,7 @@ def reproduce(
     sys.path.insert(0, str(Path.cwd()))
     for spec in own or []:
         load_scheme(spec)
-    setting = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
+    config = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
     from evenflow.papers.deployments.common import gates
     from evenflow.papers.page import summary, write_html, write_markdown
 
@@ -84,11 +84,11 @@ def reproduce(
             if on == "spark":
                 from evenflow.papers.deployments.run import run as deploy
 
-                outcome = deploy(chosen, setting, master, out, follow)
+                outcome = deploy(chosen, config, master, out, follow)
             else:
                 from evenflow.papers.reproduce import reproduce as run
 
-                outcome = run(chosen, setting, out, jobs or os.cpu_count() or 1, follow, own or [])
+                outcome = run(chosen, config, out, jobs or os.cpu_count() or 1, follow, own or [])
     except KeyboardInterrupt:
         say(f"finished points are kept in {out / 'points'}; the same command goes on from there.")
         raise

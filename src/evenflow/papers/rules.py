@@ -20,6 +20,7 @@ from evenflow.papers.table import Table
 Measure = Callable[[Any], Any]  # from a Table
 Text = str | Callable[[Any], str]
 Names = str | tuple[str, ...]
+NUMBER = "{:.4g}"  # how a number is told unless a rule says otherwise
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Rule:
 
     measure: Measure
     grade: Callable[[Any], str]
-    text: Text = "{:.4g}"
+    text: Text = NUMBER
 
     def __call__(self, table: Table) -> Judgement:
         """Judge a figure's table."""
@@ -37,7 +38,9 @@ class Rule:
         if not isinstance(self.text, str):
             return Judgement(verdict, self.text(found))
         if isinstance(found, dict):
-            return Judgement(verdict, self.text.format(**found))
+            return Judgement(
+                verdict, named(".4g")(found) if self.text == NUMBER else self.text.format(**found)
+            )
         return Judgement(verdict, self.text.format(*(found if isinstance(found, tuple) else (found,))))
 
 
@@ -54,12 +57,12 @@ def share(checks: list[bool]) -> str:
 # Comparators
 
 
-def at_most(measure: Measure, limit: float, loosely: float | None = None, text: Text = "{:.4g}") -> Rule:
+def at_most(measure: Measure, limit: float, loosely: float | None = None, text: Text = NUMBER) -> Rule:
     """Hold up to ``limit``, in direction up to ``loosely``."""
     return _bound(measure, lambda x: x <= limit, lambda x: loosely is not None and x <= loosely, text)
 
 
-def at_least(measure: Measure, limit: float, loosely: float | None = None, text: Text = "{:.4g}") -> Rule:
+def at_least(measure: Measure, limit: float, loosely: float | None = None, text: Text = NUMBER) -> Rule:
     """Hold from ``limit`` on, in direction from ``loosely`` on."""
     return _bound(measure, lambda x: x >= limit, lambda x: loosely is not None and x >= loosely, text)
 
@@ -72,7 +75,7 @@ def between(
 
 
 def near(
-    measure: Measure, paper: float, within: float, beyond: float | None = None, text: Text = "{:.4g}"
+    measure: Measure, paper: float, within: float, beyond: float | None = None, text: Text = NUMBER
 ) -> Rule:
     """Hold within a share of the paper's number; in direction on the same side of ``beyond``."""
     return Rule(measure, lambda v: _near(_first(v), paper, within, beyond), text)
@@ -118,7 +121,7 @@ def each(measure: Measure, what: Text, also: Callable[[Any], str] | None = None)
     return Rule(checked, lambda found: share(found[0]), text)
 
 
-def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text = "{:.4g}") -> Rule:
+def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text = NUMBER) -> Rule:
     """Hold if ``good``, in direction if ``fair``; both are functions of what was measured."""
 
     def grade(found: Any) -> str:
