@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.papers.deployments.dynamic import _election_points
 from evenflow.papers.deployments.common import SparkRunConfig
+from evenflow.papers.deployments.dynamic import _election_points
 from evenflow.testing import LocalCluster
 
 pytestmark = pytest.mark.spark
