@@ -383,8 +383,7 @@ EXPERIMENTS = [
               "Prop. 4.1 is a necessary condition, so d may also lie just below the least"),
     )),
     _figure("fig10", "Imbalance by skew, workers and keys", "Mean of I(t), 5 sources.", _skew_points,
-            simulated,
-            _BY_SKEW(y="imbalance_mean", panels="n = {workers}, {keys_in_law:.0e} keys", logy=True,
+            simulated, _BY_SKEW(y="imbalance_mean", panels="n = {workers}, {keys_in_law:.0e} keys", logy=True,
                      ylabel="imbalance"), (
         Claim("V-B Q3", "W-C's imbalance is lowest and constantly low",
               "near 0 (below 1e-5 at z = 2, n = 100)",
@@ -399,8 +398,7 @@ EXPERIMENTS = [
                    "settings where ten times the keys change PKG's imbalance less than twofold")),
         Claim("V-B Q3", "D-C and RR stay far below PKG at high skew and scale", "much lower",
               each(below("imbalance_mean", ("d-choices", RR), PKG, "z", "keys_in_law", factor=1 / 3,
-                         strictly=True,
-                         query="z >= 1.4", workers=100), "settings at n = 100, z >= 1.4"),
+                         strictly=True, query="z >= 1.4", workers=100), "settings at n = 100, z >= 1.4"),
               peer="D-C 6.1e-4, PKG 0.15 (z = 1.4, n = 100)"),
     )),
     _figure("fig11", "Imbalance on WP, TW and CT by the number of workers", "Mean of I(t), 5 sources.",
@@ -443,8 +441,7 @@ EXPERIMENTS = [
                        lambda cut: f"-{100 * cut:.4g} percent")),
     )),
     _figure("table1", "The streams", "Messages, keys, share of the hottest key.",
-            data_points("WP", "TW", "CT"),
-            measure_data, None, (
+            data_points("WP", "TW", "CT"), measure_data, None, (
         Claim("V-A", "sizes and skew of the streams",
               "WP 22 M, 2.9 M keys, 9.32 percent; TW 1.2 G, 31 M, 2.67; CT 690 k, 2.9 k, 3.29",
               same_streams(WP=(22e6, 2.9e6, 0.0932), TW=(1.2e9, 31e6, 0.0267), CT=(690e3, 2.9e3, 0.0329))),

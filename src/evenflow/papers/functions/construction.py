@@ -145,8 +145,7 @@ _Seconds = partial(Lines, y="value", by="{algorithm}, {series}", logy=True, ylab
 EXPERIMENTS = [
     _figure("fig9", "Size of the partitioning function by sigma",
             f"Lossy counting over windows of |D| messages, epsilon = 0.1 delta. {DEFAULTS}", _sigma_sizes,
-            sizes,
-            _Sizes(x="sigma", logx=True), (
+            sizes, _Sizes(x="sigma", logx=True), (
         Claim("5.4", "the counter grows as sigma falls", "grows",
               each(all_of(*(steps("counted", "sigma", falling=True,
                                   resources=name) for name in ("LCL", "LQL"))),
@@ -160,16 +159,14 @@ EXPERIMENTS = [
               near(average("counted", resources="LQL", sigma=0.1), 50_000, 0.3, 10**6)),
         Claim("5.4", "the explicit hash has 1 to 500 items", "1-500",
               graded(lambda t: (t["mapped"].min(), t["mapped"].max()), lambda least,
-                     most: least >= 1 and most <= 600,
-                     lambda least, most: most <= 1200, "{} to {}")),
+                     most: least >= 1 and most <= 600, lambda least, most: most <= 1200, "{} to {}")),
         Claim("5.4", "the explicit hash has around 50 items at sigma = 0.1", "50",
               near(average("mapped", resources="LCL", sigma=0.1), 50, 0.25, 2500)),
         Claim("5.4", "the explicit hash has the same size for all resource functions", "lines overlap",
               at_most(_map_sizes, 0.15, 0.35, "{:.1%} apart")),
     )),
     _figure("fig10", "Size of the partitioning function by skew", f"LQL up to z = 0.5. {DEFAULTS}",
-            _skew_sizes, sizes,
-            _Sizes(x="z", xlabel="skew z"), (
+            _skew_sizes, sizes, _Sizes(x="z", xlabel="skew z"), (
         Claim("5.4", "the counter is mostly flat, a little smaller at high skew", "flat",
               graded(lambda t: t.curve("counted", "z", resources="LCL"),
                      lambda curve: _flatness(curve) <= 2 and curve[1.0] < max(curve.values()),
@@ -184,8 +181,7 @@ EXPERIMENTS = [
                      lambda curve: curve[1.0] > curve[0.8], curve_text)),
     )),
     _figure("fig11", "Size of the partitioning function by the number of channels", DEFAULTS, _channel_sizes,
-            sizes,
-            _Sizes(x="workers", xlabel="channels N"), (
+            sizes, _Sizes(x="workers", xlabel="channels N"), (
         Claim("5.4", "counter and explicit hash grow linearly in N", "linear",
               at_least(_straight, 0.97, 0.9, named(prefix="R^2 of straight lines: "))),
     )),
@@ -212,8 +208,7 @@ EXPERIMENTS = [
               each(_in_order("workers"), "comparisons in the order scan, redist, readj")),
         Claim("5.5", "scan's map takes about as long as the ring", "1",
               graded(_over_ring("scan"), lambda found: 0.5 <= found["scan"] <= 2,
-                     lambda found: found["scan"] < 0.5,
-                     named(prefix="map / ring: ")),
+                     lambda found: found["scan"] < 0.5, named(prefix="map / ring: ")),
               peer="scan in Scala: 3-9 ms for 50-100 items on 10-50 channels"),
         Claim("5.5", "the others' maps take significantly longer than the ring", "> 2",
               graded(_over_ring("redist", "readj"), lambda found: min(found.values()) > 2,
@@ -222,8 +217,7 @@ EXPERIMENTS = [
               "are cheaper than sorting the ring's 1000 N points"),
     )),
     _figure("fig14", "Construction time by skew", _BUILT, _times("z", [0.2, 0.8, 0.9, 1.0], WIDE_SKEWS),
-            building,
-            _Seconds(x="z", xlabel="skew z"), (
+            building, _Seconds(x="z", xlabel="skew z"), (
         Claim("5.5", "scan's time hardly depends on the skew", "flat", at_most(_scan_by_skew, 1.5, 3)),
         Claim("5.5", "redist's and readj's rise after z = 0.8, readj's faster", "rise",
               graded(_after_skew, lambda rise: min(rise.values()) > 1.5 and rise["readj"] > rise["redist"],

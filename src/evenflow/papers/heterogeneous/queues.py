@@ -374,8 +374,7 @@ EXPERIMENTS = [
     )),
     _figure("fig8", "Unequal workers over time",
             "Three of ten workers five times faster; the table also has others (y faster, z times). "
-            f"{_MEASURED}",
-            _unequal_points, measure_time, _Time, (
+            f"{_MEASURED}", _unequal_points, measure_time, _Time, (
         Claim("7.2 Q2", "queue and latency spreads grow for KG and SG", "grow", _grow("KG", "SG")),
         Claim("7.2 Q2", "CG's are lower", "far below", _stays_low("KG", "SG")),
         Claim("7.2 Q2", "CG's utilisation spread is close to zero, KG's and SG's are high", "0 against high",
@@ -427,8 +426,7 @@ EXPERIMENTS = [
                           below("latency_mean", "CG", _OTHERS, "delay", factor=1.02, query=_DELAYS)),
                    "comparisons of throughput and latency with KG, PKG and SG"), _OPEN),
         Claim("7.2 Q4", "throughput up to 3.44 times KG's (abstract: 2)", ">= 2x",
-              _best("throughput", "CG", "KG"),
-              caveat=_OPEN),
+              _best("throughput", "CG", "KG"), caveat=_OPEN),
         Claim("7.2 Q4", "latency up to 2 times better than KG's (abstract: 3.44)", ">= 2x",
               _best("latency_mean", "KG", "CG"), caveat=_OPEN),
     )),
