@@ -48,7 +48,7 @@ def test_a_selection_takes_queries_values_and_any_of_several() -> None:
     assert Table.of_rows([{"z": 0.1 + 0.2}]).only(z=0.3).shape == (1, 1)
     for nothing in ({"scheme": "shuffle"}, {"query": "workers > 20"}, {"z": 1.0}):
         with pytest.raises(KeyError):
-            TABLE.only(**nothing)  # type: ignore[arg-type]
+            TABLE.only(**nothing)
 
 
 def test_a_wide_table_has_a_column_per_subject_and_means_over_seeds() -> None:
