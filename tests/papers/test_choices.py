@@ -11,7 +11,7 @@ import pytest
 from evenflow.papers import find
 from evenflow.papers.choices import EXPERIMENTS, head_size, probabilities
 from evenflow.papers.data import GENERATED
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Judgement, Row, Setting, judge
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Judgement, Row, RunConfig, judge
 
 FIGURES = [one.figure for one in EXPERIMENTS]
 
@@ -29,7 +29,7 @@ def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
 @pytest.mark.parametrize("figure", FIGURES)
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
-    points = find([f"choices/{figure}"])[0].points(Setting(scale, GENERATED))
+    points = find([f"choices/{figure}"])[0].points(RunConfig(scale, GENERATED))
     spelled = [json.dumps(point, sort_keys=True) for point in points]
     assert len(set(spelled)) == len(spelled) > 0
     assert [json.loads(text) for text in spelled] == points
@@ -37,7 +37,7 @@ def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
 
 def test_paper_scale_has_the_paper_s_messages() -> None:
     for figure in ("fig7", "fig10"):
-        points = find([f"choices/{figure}"])[0].points(Setting("paper", GENERATED))
+        points = find([f"choices/{figure}"])[0].points(RunConfig("paper", GENERATED))
         assert all("messages=10000000," in point["stream"] for point in points)
 
 
@@ -231,7 +231,7 @@ def test_figures_can_be_drawn(figure: str) -> None:
     from matplotlib.figure import Figure
 
     one = find([f"choices/{figure}"])[0]
-    point = one.points(Setting("small", GENERATED))[0]
+    point = one.points(RunConfig("small", GENERATED))[0]
     if "stream" in point:
         point = {**point, "stream": "zipf:z=1.4,keys=100,messages=2000,seed=1"}
     point = {**point, **{name: 2000 for name in ("messages",) if name in point}}

@@ -16,23 +16,24 @@ from evenflow.errors import EvenflowError
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
 from evenflow.papers.deployments import experiments
+from evenflow.papers.deployments.common import (
+    SparkRunConfig,
+    best_cut,
+    gates,
+    near_prediction,
+    near_shuffle,
+)
 from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
 from evenflow.papers.deployments.harness import Cluster, predicted_seconds
 from evenflow.papers.deployments.informed import Informed, report_of
 from evenflow.papers.deployments.messages import Messages
 from evenflow.papers.deployments.page import write_page
-from evenflow.papers.deployments.rules import (
-    OnSpark,
-    best_cut,
-    best_times,
-    gates,
-    near_prediction,
-    near_shuffle,
-)
 from evenflow.papers.deployments.run import slots_for
-from evenflow.papers.deployments.steadiness import batch_seconds, fluctuation
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Setting, judge
+from evenflow.papers.deployments.steadiness import batch_seconds
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
 from evenflow.papers.reproduce import Outcome, claim_row
+from evenflow.papers.rules import best_times
+from evenflow.papers.table import Table
 
 
 def _told(began: float, seconds: float, messages: int, speed: float = 1.0) -> Finished:
@@ -173,25 +174,26 @@ def test_what_must_hold_is_judged_at_its_limit() -> None:
 
 
 def test_papers_best_cases_are_claims_with_margins() -> None:
-    rows = _rows(KG=1.0, SG=2.3)
-    assert best_times("throughput", "SG", "KG", "z", 2.3)(rows).verdict == HOLDS
-    assert best_times("throughput", "SG", "KG", "z", 1.5)(rows).verdict == DIRECTION
-    assert best_times("throughput", "KG", "SG", "z", 1.5)(rows).verdict == DIFFERS
-    assert best_cut("latency_p99", "SG", "KG", "z", 0.6)(rows).verdict == HOLDS
-    assert best_cut("latency_p99", "SG", "KG", "z", 0.9)(rows).measured == "-57%"
+    table = Table.of_rows(_rows(KG=1.0, SG=2.3))
+    assert best_times("throughput", "SG", "KG", "z", paper=2.3)(table).verdict == HOLDS
+    assert best_times("throughput", "SG", "KG", "z", paper=1.5)(table).verdict == DIRECTION
+    assert best_times("throughput", "KG", "SG", "z", paper=1.5)(table).verdict == DIFFERS
+    assert best_cut("latency_p99", "SG", "KG", "z", 0.6)(table).verdict == HOLDS
+    assert best_cut("latency_p99", "SG", "KG", "z", 0.9)(table).measured == "-57%"
 
 
 def test_a_batch_takes_what_its_slices_take() -> None:
     told = Finished(np.array([[0, 1, 10, 1.0], [1, 2, 10, 1.0], [2, 3, 10, 4.0]]))
     assert batch_seconds(told, 3).tolist() == [1, 1, 4]
     rows = [{"worker": 0, "batch": b, "seconds": s} for b, s in enumerate((1.0, 1.02, 0.99))]
-    assert fluctuation(rows).verdict == HOLDS
-    assert fluctuation([*rows, {"worker": 0, "batch": 3, "seconds": 2.0}]).verdict == DIFFERS
+    (claim,) = find(["evolving/fig4"], "spark")[0].claims
+    assert judge(claim, rows).verdict == HOLDS
+    assert judge(claim, [*rows, {"worker": 0, "batch": 3, "seconds": 2.0}]).verdict == DIFFERS
 
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_deployment_can_be_run(scale: str) -> None:
-    setting = OnSpark(scale, data_sets(), ("two-choices",), master="local[3]")
+    setting = SparkRunConfig(scale, data_sets(), ("two-choices",), master="local[3]")
     for one in experiments():
         assert one.on == "spark"
         for point in one.points(setting):
@@ -238,5 +240,5 @@ def test_options_that_do_not_fit_are_refused() -> None:
 
 def test_a_setting_of_the_simulator_has_no_master() -> None:
     assert find(["choices/fig13"])[0].on == "simulator"
-    point = find(["evolving/fig4"], "spark")[0].points(Setting())[0]
+    point = find(["evolving/fig4"], "spark")[0].points(RunConfig())[0]
     assert point["master"] is None

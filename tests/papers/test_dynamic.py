@@ -12,7 +12,7 @@ import evenflow as ef
 from evenflow.papers import find
 from evenflow.papers.data import GENERATED
 from evenflow.papers.dynamic import EXPERIMENTS, METRICS, SCHEMES, countries, election
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Judgement, Row, Setting, judge
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Judgement, Row, RunConfig, judge
 from evenflow.streams import open_stream
 
 FIGURES = [one.figure for one in EXPERIMENTS]
@@ -30,22 +30,22 @@ def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
 @pytest.mark.parametrize("figure", FIGURES)
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
-    points = find([f"dynamic/{figure}"])[0].points(Setting(scale, GENERATED))
+    points = find([f"dynamic/{figure}"])[0].points(RunConfig(scale, GENERATED))
     spelled = [json.dumps(point, sort_keys=True) for point in points]
     assert len(set(spelled)) == len(spelled) > 0
     assert [json.loads(text) for text in spelled] == points
 
 
 def test_a_user_s_election_is_the_one_that_is_used() -> None:
-    mine = Setting("paper", {**GENERATED, "twitter-election": "mine.csv#tag"})
+    mine = RunConfig("paper", {**GENERATED, "twitter-election": "mine.csv#tag"})
     assert election(mine) == "mine.csv#tag"
-    assert election(Setting("paper", GENERATED)) == "election:messages=5000000,seed=18"
+    assert election(RunConfig("paper", GENERATED)) == "election:messages=5000000,seed=18"
     assert mine.asked == ["twitter-election"]
 
 
 def test_table1_is_as_printed_and_an_error_is_seen() -> None:
     one = find(["dynamic/table1"])[0]
-    rows = [row for point in one.points(Setting()) for row in one.rows(point)]
+    rows = [row for point in one.points(RunConfig()) for row in one.rows(point)]
     assert _verdict("table1", "thresholds", rows) == HOLDS
     assert _verdict("table1", "thresholds", [{**row, "widest": 9} for row in rows]) == DIFFERS
 
@@ -221,7 +221,7 @@ def test_figures_can_be_drawn(figure: str) -> None:
 
     one = find([f"dynamic/{figure}"])[0]
     points = [
-        {**point, "stream": countries(30, 2000)} for point in one.points(Setting("small", GENERATED))[:2]
+        {**point, "stream": countries(30, 2000)} for point in one.points(RunConfig("small", GENERATED))[:2]
     ]
     rows = [row for point in points for row in one.rows(point)]
     assert all(row[name] >= 0 for row in rows for name in METRICS)

@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.papers import find
 from evenflow.papers.data import GENERATED
-from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving, relative
+from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving
 from evenflow.papers.experiment import (
     DIFFERS,
     DIRECTION,
@@ -17,10 +17,12 @@ from evenflow.papers.experiment import (
     UNTESTED,
     Judgement,
     Row,
-    Setting,
+    RunConfig,
     judge,
     measured,
 )
+from evenflow.papers.figures import relative
+from evenflow.papers.table import Table
 
 FIGURES = [one.figure for one in EXPERIMENTS if one.figure != "fig4"]
 
@@ -37,14 +39,14 @@ def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
 @pytest.mark.parametrize("figure", FIGURES)
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
-    points = find([f"evolving/{figure}"])[0].points(Setting(scale, GENERATED))
+    points = find([f"evolving/{figure}"])[0].points(RunConfig(scale, GENERATED))
     spelled = [json.dumps(point, sort_keys=True) for point in points]
     assert len(set(spelled)) == len(spelled) > 0
     assert [json.loads(text) for text in spelled] == points
 
 
 def test_paper_scale_is_ten_runs_of_five_million() -> None:
-    points = find(["evolving/fig10"])[0].points(Setting("paper", GENERATED))
+    points = find(["evolving/fig10"])[0].points(RunConfig("paper", GENERATED))
     assert {point["stream"] for point in points if point["labels"]["z"] == 1.0} == {
         evolving(1.0, 5e6, seed) for seed in range(1, 11)
     }
@@ -52,7 +54,7 @@ def test_paper_scale_is_ten_runs_of_five_million() -> None:
 
 def test_the_usual_fish_is_measured_once_for_all_figures() -> None:
     """Decay 0.2, threshold 1/(4n), epochs, CHK: the same scheme under five names."""
-    setting = Setting("small", GENERATED)
+    setting = RunConfig("small", GENERATED)
     usual = []
     for figure, label in (("fig12", "0.2"), ("fig13", "0.25/n"), ("fig14", "w/ epoch"), ("fig15", "CHK")):
         points = find([f"evolving/{figure}"])[0].points(setting)
@@ -74,7 +76,7 @@ def test_relative_to_another_scheme_over_seeds() -> None:
         for label, values in (("shuffle", (1.0, 3.0)), ("fish", (2.0, 4.0)))
         for value in values
     ]
-    assert relative(rows, "makespan", "shuffle", ("workers",)) == [
+    assert relative(Table.of_rows(rows), "makespan", "shuffle", "workers").to_dict("records") == [
         {"label": "shuffle", "workers": 16, "relative": 1.0},
         {"label": "fish", "workers": 16, "relative": 1.5},
     ]
@@ -266,7 +268,7 @@ def test_figures_can_be_drawn(figure: str) -> None:
     from matplotlib.figure import Figure
 
     one = find([f"evolving/{figure}"])[0]
-    points = one.points(Setting("small", {**GENERATED, "AM": SHORT, "MT": SHORT}))
+    points = one.points(RunConfig("small", {**GENERATED, "AM": SHORT, "MT": SHORT}))
     if "stream" in points[0]:
         points = [{**point, "stream": SHORT} for point in points]
     else:

@@ -14,7 +14,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from evenflow.papers import find
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Row, Setting, judge
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Row, RunConfig, judge
 from evenflow.papers.functions import EXPERIMENTS, growth
 from evenflow.papers.functions.common import APPROACHES, COMBINATIONS, CONSISTENT, OURS
 from evenflow.papers.functions.example import LAYOUTS, balances, measure_thresholds, measure_toy
@@ -39,14 +39,14 @@ def test_every_figure_is_there_and_has_claims() -> None:
 @pytest.mark.parametrize("scale", ["small", "paper"])
 @pytest.mark.parametrize("figure", FIGURES)
 def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
-    points = find([f"functions/{figure}"])[0].points(Setting(scale))
+    points = find([f"functions/{figure}"])[0].points(RunConfig(scale))
     written = [json.dumps(point, sort_keys=True) for point in points]
     assert len(set(written)) == len(written) > 0
     assert [json.loads(text) for text in written] == points
 
 
 def test_paper_scale_is_the_papers() -> None:
-    setting = Setting("paper")
+    setting = RunConfig("paper")
     skew, channels, domain = (find([f"functions/fig{n}"])[0].points(setting) for n in (4, 6, 8))
     for points in (skew, channels, domain):
         assert {point["seed"] for point in points} == set(range(5))
@@ -58,7 +58,7 @@ def test_paper_scale_is_the_papers() -> None:
 
 
 def test_a_scheme_joins_unless_it_splits_keys() -> None:
-    setting = Setting("small", joining=("partial-key", "bounded-load", "explicit", "key"))
+    setting = RunConfig("small", joining=("partial-key", "bounded-load", "explicit", "key"))
     for point in find(["functions/fig8"])[0].points(setting):
         assert point["approaches"] == [*APPROACHES, "explicit", "key"]
 
@@ -425,7 +425,7 @@ def test_figures_are_drawn(figure: str) -> None:
 
 def test_a_point_is_measured_and_judged() -> None:
     one = find(["functions/fig3"])[0]
-    point = next(p for p in one.points(Setting("small")) if p["resources"] == "LLL")
+    point = next(p for p in one.points(RunConfig("small")) if p["resources"] == "LLL")
     rows = one.measure(**{**point, "domain": 10**4})
     assert {row["approach"] for row in rows} == {*APPROACHES, "fill"}
     everywhere = [{**row, "resources": resources} for row in rows for resources in COMBINATIONS]

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 import evenflow as ef
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, Setting, judge
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, RunConfig, judge
 from evenflow.papers.heterogeneous import EXPERIMENTS
-from evenflow.papers.heterogeneous.common import WP_LAW, bound, by_symbol
+from evenflow.papers.heterogeneous.common import WP_LAW, bound
 from evenflow.papers.heterogeneous.loads import homes_of_hottest, measure_loads, measure_table
 from evenflow.papers.heterogeneous.queues import (
     LONG_SLOTS,
@@ -24,14 +24,15 @@ from evenflow.papers.heterogeneous.queues import (
     recovery,
     settled_at,
 )
+from evenflow.papers.table import Table
 from evenflow.streams import open_stream
 
 SHORT = "zipf:z=1.0,keys=5000,messages=100000,seed=3"
 FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2"]
 
 
-def _setting(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> Setting:
-    return Setting(scale, data_sets(given={"WP": stream, "TW": stream}), joining)
+def _config(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> RunConfig:
+    return RunConfig(scale, data_sets(given={"WP": stream, "TW": stream}), joining)
 
 
 def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
@@ -47,7 +48,7 @@ def test_every_figure_and_table_is_there_and_has_claims() -> None:
 @pytest.mark.parametrize("figure", FIGURES)
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
-    points = find([f"heterogeneous/{figure}"])[0].points(_setting(scale=scale))
+    points = find([f"heterogeneous/{figure}"])[0].points(_config(scale=scale))
     spelled = [json.dumps(point, sort_keys=True) for point in points]
     assert len(set(spelled)) == len(spelled) > 0
     assert [json.loads(text) for text in spelled] == points
@@ -55,7 +56,7 @@ def test_points_are_plain_and_differ(figure: str, scale: str) -> None:
 
 def test_a_joining_scheme_is_in_the_comparisons() -> None:
     for figure in ("fig4", "fig7", "fig8", "fig9", "fig12", "fig13", "fig14"):
-        points = find([f"heterogeneous/{figure}"])[0].points(_setting(joining=("fill",)))
+        points = find([f"heterogeneous/{figure}"])[0].points(_config(joining=("fill",)))
         assert any(point["symbol"] == "fill" for point in points)
 
 
@@ -106,7 +107,7 @@ def test_key_grouping_is_as_uneven_as_its_hottest_key() -> None:
 
 def test_fig9_holds_on_a_small_stream_gates_included() -> None:
     experiment = find(["heterogeneous/fig9"])[0]
-    points = experiment.points(_setting("zipf:z=1.0,keys=20000,messages=200000,seed=5"))
+    points = experiment.points(_config("zipf:z=1.0,keys=20000,messages=200000,seed=5"))
     rows = [row for point in points for row in experiment.rows(point)]
     for beginning in ("KG is", "PKG is", "PoTC and", "CH is", "CG is bounded", "CG needs less"):
         assert _verdict("fig9", beginning, rows) == HOLDS
@@ -118,7 +119,7 @@ def test_fig9_holds_on_a_small_stream_gates_included() -> None:
 
 def test_fig12_holds_on_a_small_stream_gates_included() -> None:
     experiment = find(["heterogeneous/fig12"])[0]
-    points = experiment.points(_setting("zipf:z=1.0,keys=10000,messages=1100000,seed=5"))
+    points = experiment.points(_config("zipf:z=1.0,keys=10000,messages=1100000,seed=5"))
     rows = [row for point in points if point["virtual_workers"] == 10 for row in experiment.rows(point)]
     assert {tuple(row["changed_at"]) for row in rows} == {(300_000, 600_000)}
     assert [_verdict("fig12", beginning, rows) for beginning in ("CG adapts", "CG's last")] == [HOLDS, HOLDS]
@@ -142,22 +143,22 @@ def _run(spreads: list[float], **more: Any) -> list[Row]:
 
 
 def test_when_a_run_has_settled() -> None:
-    assert settled_at(_run([0.1, 0.1])) == 100_000
-    assert settled_at(_run([0.5, 0.1, 0.2, 0.1, 0.1])) == 400_000
-    assert settled_at(_run([0.1, 0.2])) == float("inf")
+    assert settled_at(Table.of_rows(_run([0.1, 0.1]))) == 100_000
+    assert settled_at(Table.of_rows(_run([0.5, 0.1, 0.2, 0.1, 0.1]))) == 400_000
+    assert settled_at(Table.of_rows(_run([0.1, 0.2]))) == float("inf")
 
 
 def test_recovery_looks_at_marks_that_begin_after_twenty_alpha_slots() -> None:
     spreads = [0.1, 0.9, 0.5, 0.3, 0.14, 0.1]
-    run = _run(spreads, changed_at=[100_000], virtual_workers=10)
+    run = Table.of_rows(_run(spreads, changed_at=[100_000], virtual_workers=10))
     assert recovery(run) == [
         (400.0, 0.3)
     ]  # the deadline is message 300,000, the mark at 400,000 begins there
-    assert recovery(_run([*spreads[:3], 0.1, 0.1], changed_at=[100_000], virtual_workers=10)) == [
-        (300.0, 0.1)
-    ]
+    assert recovery(
+        Table.of_rows(_run([*spreads[:3], 0.1, 0.1], changed_at=[100_000], virtual_workers=10))
+    ) == [(300.0, 0.1)]
     two = _run([0.1, 0.9, 0.5, 0.1, 0.1, 0.1, 0.1], changed_at=[100_000, 250_000], virtual_workers=10)
-    assert recovery(two) == [
+    assert recovery(Table.of_rows(two)) == [
         (150.0, 0.1)
     ]  # the first has no mark after its deadline and before the next change
 
@@ -181,7 +182,7 @@ def test_fig12_differs_if_the_spread_stays_or_the_queue_does() -> None:
 def test_queues_over_time() -> None:
     """KG and CG on unequal workers: the rules of Fig. 7 and 8 see the difference, and a swap of the two."""
     experiment = find(["heterogeneous/fig8"])[0]
-    made = experiment.points(_setting("zipf:z=1.0,keys=5000,messages=400000,seed=3"))
+    made = experiment.points(_config("zipf:z=1.0,keys=5000,messages=400000,seed=3"))
     rows = [
         row
         for point in made
@@ -306,11 +307,6 @@ def _pkg_as_key(rows: list[Row]) -> list[Row]:
 def test_the_bound_counts_a_message_per_bin_and_source() -> None:
     row = {"epsilon": 0.01, "bins": 1000, "sources": 10, "messages": 10**6}
     assert bound(row) == pytest.approx(0.02)
-
-
-def test_rows_by_symbol() -> None:
-    rows = [{"symbol": s, "n": n} for n in (1, 2) for s in ("KG", "SG")]
-    assert [sorted(own) for own in by_symbol(rows, "n")] == [["KG", "SG"], ["KG", "SG"]]
 
 
 def test_fig5_trades_imbalance_for_memory() -> None:

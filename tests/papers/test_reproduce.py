@@ -29,15 +29,13 @@ from evenflow.papers.experiment import (
     Claim,
     Experiment,
     Judgement,
-    Setting,
-    at_least,
-    at_most,
+    RunConfig,
     judge,
-    near,
-    share_of,
 )
 from evenflow.papers.page import summary, write_html, write_markdown
 from evenflow.papers.reproduce import reproduce
+from evenflow.papers.rules import Rule, at_least, at_most, each, near
+from evenflow.papers.table import Table
 
 CALLS: list[int] = []
 PROGRAM = [sys.executable, "-c", "from evenflow.cli import main; main()", "reproduce"]
@@ -56,8 +54,8 @@ def _plot(figure: Any, rows: Any) -> None:
 
 def _experiment(figure: str, values: list[int], **more: Any) -> Experiment:
     claims = (
-        Claim("1", "squares grow <fast>", "9", lambda rows: at_most(rows[-1]["square"], 9)),
-        Claim("2", "a point that nobody measured", "1", lambda rows: at_most(rows[0]["missing"], 1)),
+        Claim("1", "squares grow <fast>", "9", at_most(lambda t: t["square"].iloc[-1], 9)),
+        Claim("2", "a point that nobody measured", "1", at_most(lambda t: t["missing"].iloc[0], 1)),
     )
     defaults: dict[str, Any] = {"measure": _measure, "plot": _plot, "claims": claims}
     return Experiment(
@@ -73,7 +71,7 @@ def _experiment(figure: str, values: list[int], **more: Any) -> Experiment:
 def test_a_run_writes_keeps_and_resumes(tmp_path: Path) -> None:
     CALLS.clear()
     one, other = _experiment("one", [1, 2, 3]), _experiment("other", [3, 4])
-    outcome = reproduce([one, other], Setting(), tmp_path)
+    outcome = reproduce([one, other], RunConfig(), tmp_path)
     assert sorted(CALLS) == [1, 2, 3, 4], "a point that two figures need is measured once"
     assert not outcome.failures
     assert (tmp_path / "choices-one.csv").read_text().splitlines()[0] == "value,square"
@@ -90,12 +88,12 @@ def test_a_run_writes_keeps_and_resumes(tmp_path: Path) -> None:
         "verdict",
         "note",
     }
-    reproduce([one, _experiment("other", [3, 4, 5])], Setting(), tmp_path)
+    reproduce([one, _experiment("other", [3, 4, 5])], RunConfig(), tmp_path)
     assert sorted(CALLS) == [1, 2, 3, 4, 5], "what was kept is not measured again"
 
 
 def test_a_failing_figure_does_not_stop_the_others(tmp_path: Path) -> None:
-    outcome = reproduce([_experiment("bad", [1, -1]), _experiment("good", [2])], Setting(), tmp_path)
+    outcome = reproduce([_experiment("bad", [1, -1]), _experiment("good", [2])], RunConfig(), tmp_path)
     assert "cannot be measured" in outcome.failures["choices/bad"]
     assert outcome.rows["choices/good"] == [{"value": 2, "square": 4}]
     page = write_html(outcome, [_experiment("bad", [1]), _experiment("good", [2])], tmp_path, "small")
@@ -116,20 +114,24 @@ def test_a_failing_figure_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "Failed in this run." in text
 
 
+def _verdict(rule: Rule) -> str:
+    return rule(Table()).verdict
+
+
 def test_rules() -> None:
-    assert at_most(1, 1).verdict == HOLDS
-    assert at_most(2, 1, loosely=2).verdict == DIRECTION
-    assert at_most(3, 1, loosely=2).verdict == DIFFERS
-    assert at_least(3, 2).verdict == HOLDS
-    assert at_least(1, 2, loosely=1).verdict == DIRECTION
-    assert near(2.1, 2, within=0.1).verdict == HOLDS
-    assert near(1.2, 2, within=0.1, same_side_of=1).verdict == DIRECTION
-    assert near(0.9, 2, within=0.1, same_side_of=1).verdict == DIFFERS
-    assert share_of([True] * 3 + [False], "x").verdict == DIRECTION
-    assert share_of([], "x").verdict == UNTESTED
+    assert _verdict(at_most(lambda t: 1, 1)) == HOLDS
+    assert _verdict(at_most(lambda t: 2, 1, loosely=2)) == DIRECTION
+    assert _verdict(at_most(lambda t: 3, 1, loosely=2)) == DIFFERS
+    assert _verdict(at_least(lambda t: 3, 2)) == HOLDS
+    assert _verdict(at_least(lambda t: 1, 2, loosely=1)) == DIRECTION
+    assert _verdict(near(lambda t: 2.1, 2, within=0.1)) == HOLDS
+    assert _verdict(near(lambda t: 1.2, 2, within=0.1, beyond=1)) == DIRECTION
+    assert _verdict(near(lambda t: 0.9, 2, within=0.1, beyond=1)) == DIFFERS
+    assert _verdict(each(lambda t: [True] * 3 + [False], "x")) == DIRECTION
+    assert _verdict(each(lambda t: [], "x")) == UNTESTED
     with pytest.raises(ef.EvenflowError, match="not a verdict"):
-        judge(Claim("1", "c", "e", lambda rows: Judgement("maybe", "")), [{}])
-    assert judge(Claim("1", "c", "e", lambda rows: at_most(2, 1), why="so"), [{}]).note == "so"
+        judge(Claim("1", "c", "e", lambda table: Judgement("maybe", "")), [{}])
+    assert judge(Claim("1", "c", "e", at_most(lambda t: 2, 1), why="so"), [{}]).note == "so"
     assert summary([{"verdict": HOLDS}, {"verdict": DIFFERS}, {"verdict": HOLDS}]) == "2 holds, 1 differs"
 
 
@@ -138,8 +140,8 @@ def test_every_experiment_is_complete() -> None:
     assert {one.paper for one in everything} == set(PAPERS)
     names = [one.name for one in everything]
     assert len(names) == len(set(names))
-    setting = Setting("small", data_sets())
-    large = Setting("paper", data_sets())
+    setting = RunConfig("small", data_sets())
+    large = RunConfig("paper", data_sets())
     for one in everything:
         assert one.claims, one.name
         assert one.caption
@@ -166,8 +168,8 @@ def test_names_and_data() -> None:
     assert data_sets(given={"WP": "mine.csv#page"})["WP"] == "mine.csv#page"
     with pytest.raises(ef.EvenflowError, match="which no paper uses; did you mean"):
         data_sets(given={"WPP": "x"})
-    assert Setting(data=GENERATED).stream("TW").startswith("zipf:")
-    assert Setting(joining=("fill",)).schemes("key", "fill") == ["key", "fill"]
+    assert RunConfig(data=GENERATED).stream("TW").startswith("zipf:")
+    assert RunConfig(joining=("fill",)).schemes("key", "fill") == ["key", "fill"]
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -276,7 +278,7 @@ def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
     one = find(["choices/table1"])[0]
     mine = "zipf:z=1,keys=10,messages=100,seed=1"
     given = dict.fromkeys(("WP", "TW", "CT"), mine) | {"TW": "real/congress_words.parquet#key"}
-    outcome = reproduce([one], Setting("small", {**GENERATED, **given}), tmp_path)
+    outcome = reproduce([one], RunConfig("small", {**GENERATED, **given}), tmp_path)
     caption = outcome.captions["choices/table1"]
     assert f"WP from {mine}" in caption
     assert "congress_words stands in for TW" in caption
@@ -286,7 +288,7 @@ def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
 
 def test_progress_says_what_runs_and_how_long_is_left(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
-    reproduce([_experiment("one", [1, 2, 3])], Setting(), tmp_path, 1, lambda *line: told.append(line))
+    reproduce([_experiment("one", [1, 2, 3])], RunConfig(), tmp_path, 1, lambda *line: told.append(line))
     assert told[0] == (0, 3, "choices/one")
     assert told[1] == (1, 3, "choices/one, about 0 s left")
     assert told[-1] == (3, 3, "done")
@@ -296,7 +298,7 @@ def test_labels_are_added_not_measured(tmp_path: Path) -> None:
     CALLS.clear()
     points = [{"value": 2, "labels": {"series": name}} for name in ("a", "b")]
     one = replace(_experiment("one", []), points=lambda setting: points)
-    rows = reproduce([one], Setting(), tmp_path).rows["choices/one"]
+    rows = reproduce([one], RunConfig(), tmp_path).rows["choices/one"]
     assert rows == [{"value": 2, "square": 4, "series": name} for name in ("a", "b")]
     assert CALLS == [2]
     assert one.rows(points[0]) == rows[:1]
@@ -314,8 +316,8 @@ ALONE = {
 @pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
 def test_a_scheme_joins_every_figure_that_compares_schemes(one: Experiment) -> None:
     name = "fill" if one.paper == "functions" else "bounded-load"  # `functions` keeps keys whole
-    points = one.points(Setting("small", GENERATED, joining=(name,)))
-    before = one.points(Setting("small", GENERATED))
+    points = one.points(RunConfig("small", GENERATED, joining=(name,)))
+    before = one.points(RunConfig("small", GENERATED))
     joined = [json.dumps(point) for point in points if point not in before]
     assert bool(joined) == (one.figure not in ALONE[one.paper])
     assert all(name in text for text in joined)

@@ -14,7 +14,7 @@ import pytest
 
 from evenflow.papers import experiments, find
 from evenflow.papers.data import data_sets
-from evenflow.papers.experiment import DIFFERS, VERDICTS, Setting
+from evenflow.papers.experiment import DIFFERS, VERDICTS, RunConfig
 from evenflow.papers.reproduce import reproduce
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
@@ -58,7 +58,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _streams(figure: str) -> set[str]:
     """Return the data sets that a figure needs from outside."""
-    setting = Setting("small", data_sets())
+    setting = RunConfig("small", data_sets())
     find([figure])[0].points(setting)
     return set(setting.asked) - {"twitter-election"}
 
@@ -72,7 +72,7 @@ def test_verdicts_are_as_committed(figure: str, out: Path) -> None:
     (one,) = find([figure])
     if _streams(figure) and not os.environ.get("EVENFLOW_DATA"):
         pytest.skip("the page was written with real streams, and EVENFLOW_DATA names no folder of them")
-    outcome = reproduce([one], Setting("small", data_sets()), out)
+    outcome = reproduce([one], RunConfig("small", data_sets()), out)
     assert not outcome.failures
     page = committed()
     measured = {claim["claim"]: claim["verdict"] for claim in outcome.claims}

@@ -58,7 +58,7 @@ def reproduce(
     from evenflow.extras import require
     from evenflow.papers import find
     from evenflow.papers.data import data_sets
-    from evenflow.papers.experiment import HOLDS, SCALES, Setting
+    from evenflow.papers.experiment import HOLDS, SCALES, RunConfig
 
     if scale not in SCALES:
         raise EvenflowError(f"--scale is {scale!r}; choose {' or '.join(SCALES)}.")
@@ -79,8 +79,8 @@ def reproduce(
     sys.path.insert(0, str(Path.cwd()))
     for spec in own or []:
         load_scheme(spec)
-    setting = Setting(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
-    from evenflow.papers.deployments.rules import gates
+    config = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
+    from evenflow.papers.deployments.common import gates
     from evenflow.papers.page import summary, write_html, write_markdown
 
     try:
@@ -88,11 +88,11 @@ def reproduce(
             if on == "spark":
                 from evenflow.papers.deployments.run import run as deploy
 
-                outcome = deploy(chosen, setting, master, out, follow)
+                outcome = deploy(chosen, config, master, out, follow)
             else:
                 from evenflow.papers.reproduce import reproduce as run
 
-                outcome = run(chosen, setting, out, jobs or os.cpu_count() or 1, follow, own or [])
+                outcome = run(chosen, config, out, jobs or os.cpu_count() or 1, follow, own or [])
     except KeyboardInterrupt:
         say(f"finished points are kept in {out / 'points'}; the same command goes on from there.")
         raise

@@ -33,10 +33,9 @@ def find(wanted: list[str], on: str = "simulator") -> list[Experiment]:
         return everything
     chosen: list[Experiment] = []
     for name in wanted:
-        own = [one for one in everything if name in (one.paper, one.name)]
+        own = [experiment for experiment in everything if name in (experiment.paper, experiment.name)]
         if not own:
-            raise EvenflowError(
-                f"there is no figure {name!r}; {nearest(name, [*PAPERS, *(one.name for one in everything)])}"
-            )
-        chosen += [one for one in own if one not in chosen]
+            names = [*PAPERS, *(experiment.name for experiment in everything)]
+            raise EvenflowError(f"there is no figure {name!r}; {nearest(name, names)}")
+        chosen += [experiment for experiment in own if experiment not in chosen]
     return chosen

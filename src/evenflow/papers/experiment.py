@@ -1,15 +1,14 @@
-"""What a figure or table of a paper is here: points to measure, a picture, and claims with a rule for each.
+"""What a figure or table of a paper is here: points to measure, a declared figure, claims with their rules.
 
-An experiment is declarative. ``points`` lists the parameters of every measurement, plain JSON values, so that
-a point can be kept on disk and reused when its parameters are the same; ``measure`` turns one point into
-rows; ``plot`` draws all rows; each claim judges the rows by a rule that stands there before any run. What a
-point has under ``labels`` is not measured but added to its rows, so that figures with other names for the
-same thing share it.
+An experiment is data. ``points`` lists the parameters of every measurement, plain JSON values, so that a
+point can be kept on disk and reused when its parameters are the same; ``measure`` turns one point into rows;
+``plot`` draws all rows; each claim has a rule (:mod:`evenflow.papers.rules`) that is fixed before any run.
+What a point has under ``labels`` is not measured but added to its rows, so that figures with other names for
+the same thing share it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,11 +24,12 @@ DIFFERS = "differs"
 UNTESTED = "cannot be tested here"
 VERDICTS = (HOLDS, DIRECTION, DIFFERS, UNTESTED)
 SCALES = ("small", "paper")
+_MISSING = "the points this claim needs were not measured"
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What the user chose: the scale, where the papers' data stand, schemes that join every figure."""
+class RunConfig:
+    """What the user chose: the scale, the streams that stand for the papers' data, schemes that join."""
 
     scale: str = "small"
     data: Mapping[str, str] = field(default_factory=dict)
@@ -42,11 +42,11 @@ class Setting:
         return self.scale == "small"
 
     def pick(self, small: Any, paper: Any) -> Any:
-        """Return the value for the scale: ``setting.pick(10**5, 10**7)``."""
+        """Return the value for the scale: ``config.pick(10**5, 10**7)``."""
         return small if self.small else paper
 
     def stream(self, name: str) -> str:
-        """Return the spelling of the stream that stands for a data set of the papers, such as WP."""
+        """Return the stream that stands for a data set of the papers, such as WP."""
         if name not in self.data:
             raise EvenflowError(f"there is no data set {name!r}; known are {', '.join(sorted(self.data))}.")
         if name not in self.asked:
@@ -74,9 +74,10 @@ class Claim:
     section: str
     text: str
     expected: str
-    judge: Callable[[Rows], Judgement]
+    rule: Callable[[Any], Judgement]  # of the figure's Table
     why: str = ""  # the explanation that stands beside it when it does not hold, or only in direction
     peer: str = ""  # what the published code really does, where that is not what the paper says
+    caveat: str = ""  # what a reader must know even where it holds
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Experiment:
     figure: str
     title: str
     caption: str
-    points: Callable[[Setting], list[Row]]
+    points: Callable[[RunConfig], list[Row]]
     measure: Callable[..., list[Row]]
     plot: Callable[[Any, Rows], None] | None = None
     claims: tuple[Claim, ...] = ()
@@ -116,80 +117,17 @@ def labelled(point: Row, rows: Rows) -> list[Row]:
 
 def judge(claim: Claim, rows: Rows) -> Judgement:
     """Apply a claim's rule; rows that lack what it needs make it untested, not failed."""
+    from evenflow.papers.table import Table
+
     if not rows:
         return Judgement(UNTESTED, "no points", claim.why or "nothing was measured for this figure")
     try:
-        found = claim.judge(rows)
-    except (KeyError, IndexError, StopIteration, ZeroDivisionError) as error:
-        return Judgement(UNTESTED, "-", f"the points this claim needs were not measured ({error!r})")
+        found = claim.rule(Table.of_rows(rows))
+    except (LookupError, NameError, StopIteration, ZeroDivisionError) as error:
+        return Judgement(UNTESTED, "-", f"{_MISSING} ({error!r})")
     if found.verdict not in VERDICTS:
         raise EvenflowError(f"{found.verdict!r} is not a verdict; choose one of {', '.join(VERDICTS)}.")
-    if found.verdict == DIFFERS and not found.note:
-        return Judgement(DIFFERS, found.measured, claim.why or "not explained yet")
-    if found.verdict == DIRECTION and not found.note:
-        return Judgement(DIRECTION, found.measured, claim.why)
-    return found
-
-
-def pick(rows: Rows, **where: Any) -> Row:
-    """Return the one row in which all of ``where`` holds.
-
-    >>> pick([{"z": 1.0, "n": 5}, {"z": 2.0, "n": 5}], z=2.0)["n"]
-    5
-    """
-    return next(row for row in rows if all(_same(row.get(name), value) for name, value in where.items()))
-
-
-def select(rows: Rows, **where: Any) -> list[Row]:
-    """Return all rows in which ``where`` holds."""
-    return [row for row in rows if all(_same(row.get(name), value) for name, value in where.items())]
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, float) or isinstance(b, float):
-        return isinstance(a, int | float) and isinstance(b, int | float) and math.isclose(a, b, rel_tol=1e-9)
-    return bool(a == b)
-
-
-def at_most(value: float, limit: float, loosely: float | None = None, spelled: str = "{:.4g}") -> Judgement:
-    """Holds up to ``limit``; in direction up to ``loosely``. ``spelled``: how the value is told.
-
-    >>> at_most(0.5, 0.4, loosely=1.0).verdict
-    'holds in direction'
-    """
-    verdict = HOLDS if value <= limit else DIRECTION if loosely is not None and value <= loosely else DIFFERS
-    return Judgement(verdict, spelled.format(value))
-
-
-def at_least(value: float, limit: float, loosely: float | None = None, spelled: str = "{:.4g}") -> Judgement:
-    """Holds from ``limit`` on; in direction from ``loosely`` on."""
-    verdict = HOLDS if value >= limit else DIRECTION if loosely is not None and value >= loosely else DIFFERS
-    return Judgement(verdict, spelled.format(value))
-
-
-def near(
-    value: float,
-    expected: float,
-    within: float,
-    same_side_of: float | None = None,
-    spelled: str = "{:.4g}",
-) -> Judgement:
-    """Holds within a share of the paper's number; in direction on the same side of ``same_side_of``.
-
-    >>> near(1.4, 2.0, within=0.2, same_side_of=1.0).verdict
-    'holds in direction'
-    """
-    if abs(value - expected) <= within * abs(expected):
-        return Judgement(HOLDS, spelled.format(value))
-    if same_side_of is not None and (value - same_side_of) * (expected - same_side_of) > 0:
-        return Judgement(DIRECTION, spelled.format(value))
-    return Judgement(DIFFERS, spelled.format(value))
-
-
-def share_of(checks: Sequence[bool], what: str) -> Judgement:
-    """Holds if all checks do; in direction if three quarters do."""
-    if not checks:
-        return Judgement(UNTESTED, "no points", "the points this claim needs were not measured")
-    part = sum(checks) / len(checks)
-    verdict = HOLDS if part == 1 else DIRECTION if part >= 0.75 else DIFFERS
-    return Judgement(verdict, f"{sum(checks)} of {len(checks)} {what}")
+    notes = {DIFFERS: claim.why or "not explained yet", DIRECTION: claim.why, UNTESTED: _MISSING}
+    return Judgement(
+        found.verdict, found.measured, found.note or claim.caveat or notes.get(found.verdict, "")
+    )

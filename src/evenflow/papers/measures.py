@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import evenflow as ef
-from evenflow.papers.experiment import HOLDS, UNTESTED, Judgement, Row, Rows
+from evenflow.papers.experiment import HOLDS, UNTESTED, Judgement, Row, RunConfig
 from evenflow.simulator import Queueing, simulate
 from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
@@ -44,9 +44,8 @@ def simulated(
     row.pop("messages_per_second")  # the only number that another run does not repeat
     if not over_time:
         return [row]
-    marks = result.table().to_pylist()
     same = {"scheme": scheme, "workers": workers, "sources": sources}
-    return [{**same, **mark} for mark in marks]
+    return [{**same, **mark} for mark in result.table().to_pylist()]
 
 
 def measure_data(data: str, stream: str) -> list[Row]:
@@ -57,19 +56,27 @@ def measure_data(data: str, stream: str) -> list[Row]:
     return [{"data": data, "messages": found.messages, "keys": int((found.counts > 0).sum()), "p1": p1}]
 
 
-def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Rows], Judgement]:
+def data_points(*names: str, **spelled: str) -> Callable[[RunConfig], list[Row]]:
+    """Return the points of a table of streams: data sets by name, and others as they are spelled."""
+
+    def points(config: RunConfig) -> list[Row]:
+        return [{"data": name, "stream": config.stream(name)} for name in names] + [
+            {"data": name, "stream": stream} for name, stream in spelled.items()
+        ]
+
+    return points
+
+
+def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Any], Judgement]:
     """Judge a table of streams: messages, keys and hottest share within 5 percent of the paper's.
 
     Streams of other sizes are not the paper's, so what the paper says of its own remains untested.
     """
 
-    def judged(rows: Rows) -> Judgement:
-        found = {row["data"]: row for row in rows}
-        text = "; ".join(
-            f"{name}: {found[name]['messages']:,} messages, {found[name]['keys']:,} keys, "
-            f"p1 {found[name]['p1']:.2%}"
-            for name in paper
-        )
+    def judged(table: Any) -> Judgement:
+        found = {row["data"]: row for row in table.to_dict("records")}
+        told = "{0}: {1[messages]:,} messages, {1[keys]:,} keys, p1 {1[p1]:.2%}"
+        text = "; ".join(told.format(name, found[name]) for name in paper)
         same = [
             expected is None or abs(found[name][column] / expected - 1) <= 0.05
             for name, values in paper.items()

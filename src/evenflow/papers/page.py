@@ -25,13 +25,13 @@ def summary(claims: Sequence[Row]) -> str:
 
 def write_html(outcome: Outcome, experiments: Sequence[Experiment], out: Path, scale: str) -> Path:
     """Write ``index.html``: every figure with its caption and claims; pictures are inside the file."""
-    papers = list(dict.fromkeys(one.paper for one in experiments))
+    papers = list(dict.fromkeys(experiment.paper for experiment in experiments))
     sections = [
         html.section("Papers", html.links([(paper, f"#{paper}") for paper in papers])),
         html.section("All verdicts", html.folded("Show them", _overview(outcome.claims))),
     ]
     for paper in papers:
-        own = [_figure(one, outcome, out) for one in experiments if one.paper == paper]
+        own = [_figure(experiment, outcome, out) for experiment in experiments if experiment.paper == paper]
         sections.append(html.section(paper, html.paragraph(f"{reference(paper)}."), *own, anchor=paper))
     if outcome.failures:
         told = [html.heading(name) + html.code(why) for name, why in outcome.failures.items()]
@@ -42,21 +42,21 @@ def write_html(outcome: Outcome, experiments: Sequence[Experiment], out: Path, s
     return path
 
 
-def _figure(one: Experiment, outcome: Outcome, out: Path) -> str:
-    caption = outcome.captions.get(one.name, one.caption)
-    parts = [html.heading(f"{one.figure}: {one.title}", anchor=one.name)]
-    picture = out / f"{one.paper}-{one.figure}.png"
-    rows = outcome.rows.get(one.name, [])
+def _figure(experiment: Experiment, outcome: Outcome, out: Path) -> str:
+    caption = outcome.captions.get(experiment.name, experiment.caption)
+    parts = [html.heading(f"{experiment.figure}: {experiment.title}", anchor=experiment.name)]
+    picture = out / f"{experiment.paper}-{experiment.figure}.png"
+    rows = outcome.rows.get(experiment.name, [])
     if picture.exists() and rows:
-        parts.append(html.figure(html.png(picture, one.title), caption))
+        parts.append(html.figure(html.png(picture, experiment.title), caption))
     else:
         parts.append(html.paragraph(caption))
         if rows:
             cells = [[row.get(name, "") for name in rows[0]] for row in rows]
             parts.append(html.table(Table("", list(rows[0]), cells)))
     if rows:
-        parts.append(html.links([("The measured points", f"{one.paper}-{one.figure}.csv")]))
-    claims = outcome.claims_of(one)
+        parts.append(html.links([("The measured points", f"{experiment.paper}-{experiment.figure}.csv")]))
+    claims = outcome.claims_of(experiment)
     if claims:
         told = [[claim[name] for name in (*_CLAIMS, "note")] for claim in claims]
         kinds = [_CLASSES[claim["verdict"]] for claim in claims]
@@ -80,7 +80,7 @@ def reference(paper: str) -> str:
 
 def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Path, scale: str) -> None:
     """Write the table of verdicts: how to read it, what stands in for what, one section per paper."""
-    papers = list(dict.fromkeys(one.paper for one in experiments))
+    papers = list(dict.fromkeys(experiment.paper for experiment in experiments))
     lines = [
         "# The five papers, reproduced",
         "",
@@ -103,9 +103,9 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
     ]
     for paper in papers:
         lines += ["", f"## {paper}", "", f"{reference(paper)}."]
-        for one in experiments:
-            if one.paper == paper:
-                lines += _markdown_section(one, outcome)
+        for experiment in experiments:
+            if experiment.paper == paper:
+                lines += _markdown_section(experiment, outcome)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -117,13 +117,19 @@ def _stand_ins(outcome: Outcome) -> list[str]:
             *(f"* {text}" for text in found)]  # fmt: skip
 
 
-def _markdown_section(one: Experiment, outcome: Outcome) -> list[str]:
-    lines = ["", f"### {one.name}: {one.title}", "", outcome.captions.get(one.name, one.caption), ""]
-    if one.name in outcome.failures:
+def _markdown_section(experiment: Experiment, outcome: Outcome) -> list[str]:
+    lines = [
+        "",
+        f"### {experiment.name}: {experiment.title}",
+        "",
+        outcome.captions.get(experiment.name, experiment.caption),
+        "",
+    ]
+    if experiment.name in outcome.failures:
         return [*lines, "Failed in this run."]
     rows = [
         (*(claim[name] for name in _CLAIMS[:-1]), with_note(f"**{claim['verdict']}**", claim))
-        for claim in outcome.claims_of(one)
+        for claim in outcome.claims_of(experiment)
     ]
     return [*lines, *markdown_table(_HEADINGS, rows)]
 
@@ -135,7 +141,7 @@ def with_note(verdict: str, claim: Row) -> str:
 
 def _counted(paper: str, claims: Sequence[Row]) -> list[object]:
     counts = Counter(claim["verdict"] for claim in claims if claim["paper"] == paper)
-    return [f"[{paper}](#{paper})", *(counts[one] for one in VERDICTS)]
+    return [f"[{paper}](#{paper})", *(counts[verdict] for verdict in VERDICTS)]
 
 
 def markdown_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:

@@ -7,7 +7,6 @@ point that fails takes only its own figure with it.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import multiprocessing
@@ -24,9 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from evenflow.errors import EvenflowError
 from evenflow.papers.data import described
-from evenflow.papers.experiment import Claim, Experiment, Row, Rows, Setting, judge, labelled, measured
+from evenflow.papers.experiment import Claim, Experiment, Row, Rows, RunConfig, judge, labelled, measured
 from evenflow.schemes.plugins import load_scheme
 
 Say = Callable[[int, int, str], None]  # done, total, what is running
@@ -43,10 +44,12 @@ class Outcome:
     data: dict[str, list[str]] = field(default_factory=dict)  # by figure: what stands for the paper's streams
     failures: dict[str, str] = field(default_factory=dict)
 
-    def claims_of(self, one: Experiment) -> list[Row]:
+    def claims_of(self, experiment: Experiment) -> list[Row]:
         """Return the claims of a figure."""
         return [
-            claim for claim in self.claims if (claim["paper"], claim["figure"]) == (one.paper, one.figure)
+            claim
+            for claim in self.claims
+            if (claim["paper"], claim["figure"]) == (experiment.paper, experiment.figure)
         ]
 
 
@@ -60,7 +63,7 @@ class _Task:
 
 def reproduce(
     experiments: Sequence[Experiment],
-    setting: Setting,
+    config: RunConfig,
     out: Path,
     jobs: int = 1,
     say: Say = lambda done, total, what: None,
@@ -69,57 +72,52 @@ def reproduce(
     """Measure what is not there yet, then judge, draw and write everything."""
     outcome = Outcome()
     tasks: list[_Task] = []
-    for one in experiments:
-        asking = replace(setting, asked=[])
+    for experiment in experiments:
+        asking = replace(config, asked=[])
         try:
             tasks += [
-                _Task(one.name, one.measure, point, _file(out, one, point)) for point in one.points(asking)
+                _Task(experiment.name, experiment.measure, point, _file(out, experiment, point))
+                for point in experiment.points(asking)
             ]
-            outcome.data[one.name] = [described(name, setting.data[name]) for name in asking.asked]
-            outcome.captions[one.name] = " ".join([one.caption, *_sentence(outcome.data[one.name])])
+            outcome.data[experiment.name] = [described(name, config.data[name]) for name in asking.asked]
+            outcome.captions[experiment.name] = " ".join(
+                [experiment.caption, *_sentence(outcome.data[experiment.name])]
+            )
         except Exception:
-            outcome.failures[one.name] = traceback.format_exc(limit=2).strip()
+            outcome.failures[experiment.name] = traceback.format_exc(limit=2).strip()
     (out / "points").mkdir(parents=True, exist_ok=True)
     wanted = {task.file: task for task in reversed(tasks)}  # the first figure that needs a point measures it
     missing = [task for task in reversed(wanted.values()) if not task.file.exists()]
     _measure_all(missing, len(wanted), jobs, say, own_schemes, outcome)
-    for one in experiments:
-        if one.name in outcome.failures:
+    for experiment in experiments:
+        if experiment.name in outcome.failures:
             continue
-        own = [task for task in tasks if task.experiment == one.name]
+        own = [task for task in tasks if task.experiment == experiment.name]
         try:
             rows = [row for task in own for row in labelled(task.point, _kept(task))]
-            outcome.rows[one.name] = rows
-            _write_figure(one, rows, out)
-            outcome.claims += [claim_row(one, claim, rows) for claim in one.claims]
+            outcome.rows[experiment.name] = rows
+            _write_figure(experiment, rows, out)
+            outcome.claims += [claim_row(experiment, claim, rows) for claim in experiment.claims]
         except Exception:
-            outcome.failures[one.name] = traceback.format_exc(limit=3).strip()
+            outcome.failures[experiment.name] = traceback.format_exc(limit=3).strip()
     text = json.dumps(outcome.claims, indent=1, ensure_ascii=False)
     (out / "claims.json").write_text(text + "\n", encoding="utf-8")
     return outcome
 
 
-def claim_row(one: Experiment, claim: Claim, rows: Rows) -> Row:
+def claim_row(experiment: Experiment, claim: Claim, rows: Rows) -> Row:
     """Return a claim with its verdict, as it stands in claims.json."""
     found = judge(claim, rows)
-    return {
-        "paper": one.paper,
-        "figure": one.figure,
-        "on": one.on,
-        "section": claim.section,
-        "claim": claim.text,
-        "expected": claim.expected,
-        "measured": found.measured,
-        "verdict": found.verdict,
-        "note": found.note,
-        "peer": claim.peer,
-    }
+    row = {"paper": experiment.paper, "figure": experiment.figure, "on": experiment.on}
+    row |= {"section": claim.section, "claim": claim.text, "expected": claim.expected}
+    row |= {"measured": found.measured, "verdict": found.verdict, "note": found.note}
+    return row | {"peer": claim.peer}
 
 
-def _file(out: Path, one: Experiment, point: Row) -> Path:
+def _file(out: Path, experiment: Experiment, point: Row) -> Path:
     """Return where a point is kept: figures that measure the same point share it."""
-    measured_by = f"{one.measure.__module__}.{one.measure.__qualname__}"
-    text = json.dumps([measured_by, one.version, measured(point)], sort_keys=True)
+    measured_by = f"{experiment.measure.__module__}.{experiment.measure.__qualname__}"
+    text = json.dumps([measured_by, experiment.version, measured(point)], sort_keys=True)
     return out / "points" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
@@ -228,16 +226,12 @@ def _kept(task: _Task) -> list[Row]:
     return rows
 
 
-def _write_figure(one: Experiment, rows: Rows, out: Path) -> None:
-    stem = f"{one.paper}-{one.figure}"
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with (out / f"{stem}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-    if one.plot is not None and rows:
+def _write_figure(experiment: Experiment, rows: Rows, out: Path) -> None:
+    stem = f"{experiment.paper}-{experiment.figure}"
+    pd.DataFrame(rows, dtype=object).to_csv(out / f"{stem}.csv", index=False)
+    if experiment.plot is not None and rows:
         from matplotlib.figure import Figure
 
         figure: Any = Figure(figsize=(6.4, 4.2), layout="constrained")
-        one.plot(figure, rows)
+        experiment.plot(figure, rows)
         figure.savefig(out / f"{stem}.png", dpi=110)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from evenflow.papers.deployments.rules import gates
+from evenflow.papers.deployments.common import gates
 from evenflow.papers.experiment import Experiment, Row, Rows
 from evenflow.papers.page import markdown_table, summary, with_note
 from evenflow.papers.reproduce import Outcome
@@ -57,50 +57,54 @@ def write_page(outcome: Outcome, experiments: Sequence[Experiment], path: Path, 
         *markdown_table(
             ("figure", "what", *_GATE[1:]),
             [
-                (
-                    f"{one['paper']}/{one['figure']}",
-                    *(one[name] for name in _GATE),
-                )
-                for one in gates(outcome.claims)
+                (f"{claim['paper']}/{claim['figure']}", *(claim[name] for name in _GATE))
+                for claim in gates(outcome.claims)
             ],
         ),
     ]
-    for one in experiments:
-        lines += ["", f"## {one.name}: {one.title}", "", outcome.captions.get(one.name, one.caption), ""]
-        lines += _claims(one, outcome)
-        lines += _measured(outcome.rows.get(one.name, []))
+    for experiment in experiments:
+        name = experiment.name
+        lines += [
+            "",
+            f"## {name}: {experiment.title}",
+            "",
+            outcome.captions.get(name, experiment.caption),
+            "",
+        ]
+        lines += _claims(experiment, outcome)
+        lines += _measured(outcome.rows.get(name, []))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _claims(one: Experiment, outcome: Outcome) -> list[str]:
-    if one.name in outcome.failures:
+def _claims(experiment: Experiment, outcome: Outcome) -> list[str]:
+    if experiment.name in outcome.failures:
         return ["Failed in this run.", ""]
     rows = [
         (
             *(claim[name] for name in ("section", "claim", "expected", "measured")),
             with_note(claim["verdict"], claim),
         )
-        for claim in outcome.claims_of(one)
+        for claim in outcome.claims_of(experiment)
     ]
     return [*markdown_table(("section", "claim", "paper", "measured", "verdict"), rows), ""]
 
 
 def _measured(rows: Rows) -> list[str]:
-    """Return the numbers, a table for each setting."""
+    """Return the numbers, a table for each configuration."""
     lines: list[str] = []
-    settings: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
         if "throughput" in row:
-            settings.setdefault(_setting(row), []).append(row)
-    for setting, own in settings.items():
+            groups.setdefault(_configuration(row), []).append(row)
+    for configuration, own in groups.items():
         names = [name for name in _COLUMNS if name in own[0]]
         cells = [tuple(_short(row[name]) for name in names) for row in own]
-        lines += [f"{setting}; empty run {own[0]['empty_seconds']:.2f} s:", ""]
+        lines += [f"{configuration}; empty run {own[0]['empty_seconds']:.2f} s:", ""]
         lines += [*markdown_table(tuple(_COLUMNS[name] for name in names), cells), ""]
     return lines
 
 
-def _setting(row: Row) -> str:
+def _configuration(row: Row) -> str:
     own = {name: row[name] for name in ("z", "delay", "data", "skew") if name in row}
     told = [f"{name} = {value}" for name, value in own.items()]
     return ", ".join([*told, f"{row['workers']} workers", f"{row['sources']} sources"])

@@ -7,8 +7,6 @@ the wall. A worker's fluctuation is how far its slowest and fastest batch are ap
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import evenflow as ef
@@ -17,8 +15,8 @@ from evenflow.papers.deployments.finished import Finished
 from evenflow.papers.deployments.harness import Cluster, harness_on
 from evenflow.papers.deployments.messages import Messages
 from evenflow.papers.deployments.session import current
-from evenflow.papers.experiment import Judgement, Row, Rows, at_most
-from evenflow.papers.plots import lines
+from evenflow.papers.experiment import Row
+from evenflow.papers.table import Table
 
 WORKERS, BATCHES = 10, 12
 SERVICE = 1e-4
@@ -50,17 +48,8 @@ def batch_seconds(told: Finished, batches: int) -> Float64Array:
     return found
 
 
-def fluctuation(rows: Rows) -> Judgement:
-    """Judge the mean over the workers of (slowest - fastest) / mean."""
-    found = []
-    for worker in {row["worker"] for row in rows}:
-        own = [row["seconds"] for row in rows if row["worker"] == worker]
-        found.append((max(own) - min(own)) / float(np.mean(own)))
-    mean = float(np.mean(found))
-    judged = at_most(mean, 0.0437, loosely=0.25)
-    return Judgement(judged.verdict, f"{mean:.1%} on average, at most {max(found):.1%}")
-
-
-def plot(figure: Any, rows: Rows) -> None:
-    """Draw the batches of every worker."""
-    lines(figure, rows, x="batch", y="seconds", series="worker", ylabel="processor seconds of a batch")
+def fluctuation(t: Table) -> tuple[float, float]:
+    """Return (slowest - fastest) / mean of a worker's batches: the mean over the workers, and the largest."""
+    seconds = t.groupby("worker")["seconds"]
+    found = (seconds.max() - seconds.min()) / seconds.mean()
+    return float(found.mean()), float(found.max())

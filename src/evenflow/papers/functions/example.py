@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from evenflow.papers.experiment import (
-    DIFFERS,
-    HOLDS,
-    Claim,
-    Experiment,
-    Judgement,
-    Row,
-    Rows,
-    Setting,
-    near,
-    pick,
-    select,
-    share_of,
-)
+from evenflow.papers.experiment import Claim, Experiment, Row
+from evenflow.papers.figures import Lines, Stacks
 from evenflow.papers.functions.common import COMBINATIONS
 from evenflow.papers.functions.growth import ALPHA, Workload
-from evenflow.papers.plots import bars, lines
+from evenflow.papers.rules import each, graded, holds, near
+from evenflow.papers.table import Table
 from evenflow.schemes.cost_model import Costs, alpha_from_capacity, tolerance
 
 # Fig. 1: two channels, then three; the layouts that have the printed numbers
@@ -72,10 +62,6 @@ def reached_by_u_and_y() -> bool:
     return False
 
 
-def _toy_points(setting: Setting) -> list[Row]:
-    return [{"optimised": name} for name in LAYOUTS]
-
-
 def measure_toy(optimised: str) -> list[Row]:
     """Return a row per channel: its items, and the metrics of the layout it is part of."""
     rows = []
@@ -87,57 +73,33 @@ def measure_toy(optimised: str) -> list[Row]:
         moved = moves if layout == after else []
         for channel in range(channels):
             here = zip(TOY.items(), layout, strict=True)
-            rows.append(
-                {
-                    "optimised": optimised,
-                    "channels": channels,
-                    "panel": f"{optimised}, N = {channels}",
-                    "channel": str(channel + 1),
-                    **{name: f if own == channel else 0.0 for (name, f), own in here},
-                    "balance_n": balance_n,
-                    "balance_c": balance_c,
-                    "migration": sum(TOY[name] for name, _ in moved),
-                    "moved": ", ".join(name for name, _ in moved),
-                    "between_old": any(new < 2 for _, new in moved),
-                    "by_u_and_y": optimised == "communication" and reached_by_u_and_y(),
-                }
-            )
+            row: Row = {"optimised": optimised, "channels": channels, "panel": f"{optimised}, N = {channels}"}
+            row |= {"channel": str(channel + 1)}
+            row |= {name: f if own == channel else 0.0 for (name, f), own in here}
+            row |= {
+                "balance_n": balance_n,
+                "balance_c": balance_c,
+                "between_old": any(n < 2 for _, n in moved),
+            }
+            row |= {"migration": sum(TOY[name] for name, _ in moved), "moved": ", ".join(n for n, _ in moved)}
+            rows.append(row | {"by_u_and_y": optimised == "communication" and reached_by_u_and_y()})
     return rows
 
 
-def _toy_metrics(rows: Rows) -> Judgement:
-    checks = [
-        as_printed((row["balance_n"], row["balance_c"]), PRINTED[row["optimised"], row["channels"]])
-        for row in select(rows, channel="1")
+def _toy_printed(t: Table) -> list[bool]:
+    return [
+        as_printed((row.balance_n, row.balance_c), PRINTED[row.optimised, row.channels])
+        for row in t.only(channel="1").itertuples()
     ]
-    return share_of(checks, "layouts with both balances as printed")
 
 
-def _toy_migration(rows: Rows) -> Judgement:
-    found = [pick(rows, optimised=name, channels=3)["migration"] for name in ("communication", "computation")]
-    return Judgement(HOLDS if found == [7.0, 10.0] else DIFFERS, f"{found[0]:g} and {found[1]:g}")
+def _toy_costs(t: Table) -> tuple[float, ...]:
+    return tuple(
+        t.value("migration", optimised=name, channels=3) for name in ("communication", "computation")
+    )
 
 
-def _toy_moves(rows: Rows) -> Judgement:
-    row = pick(rows, optimised="communication", channels=3)
-    return Judgement(HOLDS if row["by_u_and_y"] else DIFFERS, f"cost {row['migration']:g}: {row['moved']}")
-
-
-def _toy_between(rows: Rows) -> Judgement:
-    row = pick(rows, optimised="both", channels=3)
-    return Judgement(HOLDS if row["between_old"] else DIFFERS, f"moved {row['moved']}")
-
-
-def _plot_toy(figure: Any, rows: Rows) -> None:
-    shown = [row for channels in (2, 3) for row in select(rows, channels=channels)]
-    bars(figure, shown, x="channel", parts=list(TOY), panels="panel", ylabel="frequency")
-
-
-# thresholds
-
-
-def _threshold_points(setting: Setting) -> list[Row]:
-    return [{"workers": n} for n in (2, 4, 8, 10, 16, 32, 64, 100)]
+# Thresholds
 
 
 def measure_thresholds(workers: int) -> list[Row]:
@@ -150,84 +112,57 @@ def measure_thresholds(workers: int) -> list[Row]:
         first = costs.delta(workers)
         _, top = Workload().top(first)
         total = float((top * top).sum()) + costs.tail(top).resource("Q")
-        rows.append(
-            {
-                "workers": workers,
-                "resources": resources,
-                "theta": tolerance(ALPHA, workers),
-                "worst_deviation": float(np.abs(loads / loads.mean() - 1).max()),
-                "delta": first,
-                "delta_raised": costs.delta(workers, total),
-                "tracked": int(costs.tracked(top, workers).size),
-                "alpha_for_capacity": alpha_from_capacity(10, 3, workers) if workers == 4 else "",
-            }
-        )
+        row: Row = {"workers": workers, "resources": resources, "theta": tolerance(ALPHA, workers)}
+        row |= {"worst_deviation": float(np.abs(loads / loads.mean() - 1).max()), "delta": first}
+        row |= {"delta_raised": costs.delta(workers, total), "tracked": int(costs.tracked(top, workers).size)}
+        rows.append(row | {"alpha_for_capacity": alpha_from_capacity(10, 3, workers) if workers == 4 else ""})
     return rows
 
 
-def _plot_thresholds(figure: Any, rows: Rows) -> None:
-    shown = (("LCL", "delta", "LCL"), ("LQL", "delta", "LQL"), ("LQL", "delta_raised", "LQL, raised"))
-    long = [
-        {"workers": row["workers"], "delta": row[column], "series": name}
-        for resources, column, name in shown
-        for row in select(rows, resources=resources)
+def _threshold_rows(t: Table) -> Table:
+    shown = {"LCL": ("LCL", "delta"), "LQL": ("LQL", "delta"), "LQL, raised": ("LQL", "delta_raised")}
+    parts = [
+        t.only(resources=resources)[["workers"]].assign(
+            delta=t.only(resources=resources)[column], series=name
+        )
+        for name, (resources, column) in shown.items()
     ]
-    lines(figure, long, "workers", "delta", "series", xlabel="channels N", ylabel="threshold δ", logy=True)
+    return Table(pd.concat(parts, ignore_index=True))
 
 
-def _capacity(rows: Rows) -> Judgement:
-    return near(pick(rows, workers=4)["alpha_for_capacity"], 1.28, within=0.01)
+_figure = partial(Experiment, "functions")
 
-
-def _deviation(rows: Rows) -> Judgement:
-    checks = [abs(row["worst_deviation"] - row["theta"]) < 1e-12 for row in rows]
-    return share_of(checks, "settings where the worst allowed load deviates by theta")
-
-
-def _raised(rows: Rows) -> Judgement:
-    checks = [row["delta_raised"] > row["delta"] for row in select(rows, resources="LQL")]
-    return share_of(checks, "numbers of channels")
-
-
+# fmt: off
 EXPERIMENTS = [
-    Experiment(
-        "functions",
-        "fig1",
-        "The worked example: three ways from two channels to three",
-        "Items X Z V R U Y W L of frequency 5 3 2 1 4 3 3 1; computation is quadratic.",
-        _toy_points,
-        measure_toy,
-        _plot_toy,
-        (
-            Claim(
-                "2",
-                "communication and computation balances of all six layouts",
-                "1, 1.1; 1.14, 2.26; 1.2, 1.05; 2, 1.04; 1.2, 1.05; 1.14, 1.23",
-                _toy_metrics,
-            ),
-            Claim("2", "migration costs 7 for communication, 10 for computation", "7, 10", _toy_migration),
-            Claim(
-                "2",
-                "the 7 are items U and Y",
-                "U, Y",
-                _toy_moves,
-                "no layout with the printed loads at N = 2 comes to 1.14 and 2.26 by moving U and Y",
-            ),
-            Claim("2", "evening out both needs migration between old channels", "yes", _toy_between),
-        ),
-    ),
-    Experiment(
-        "functions",
-        "thresholds",
-        "Frequency thresholds by the number of channels",
-        "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; quadratic ones before and after raising.",
-        _threshold_points,
-        measure_thresholds,
-        _plot_thresholds,
-        (
-            Claim("3.1", "10 GB on 4 channels of 3 GB allow alpha = 1.28", "1.28", _capacity),
-            Claim("4.1.3", "theta is how far a channel may deviate under alpha", "Eq. 15", _deviation),
-            Claim("4.1.3", "the collected items raise a quadratic resource's threshold", "higher", _raised),
-        ),
-    ),
+    _figure("fig1", "The worked example: three ways from two channels to three",
+            "Items X Z V R U Y W L of frequency 5 3 2 1 4 3 3 1; computation is quadratic.",
+            lambda config: [{"optimised": name} for name in LAYOUTS], measure_toy,
+            Stacks("channel", tuple(TOY), "panel", "frequency"), (
+        Claim("2", "communication and computation balances of all six layouts",
+              "1, 1.1; 1.14, 2.26; 1.2, 1.05; 2, 1.04; 1.2, 1.05; 1.14, 1.23",
+              each(_toy_printed, "layouts with both balances as printed")),
+        Claim("2", "migration costs 7 for communication, 10 for computation", "7, 10",
+              graded(_toy_costs, lambda *costs: costs == (7.0, 10.0), text="{:g} and {:g}")),
+        Claim("2", "the 7 are items U and Y", "U, Y",
+              graded(lambda t: t.only(optimised="communication", channels=3).iloc[0],
+                     lambda row: row["by_u_and_y"], text="cost {0[migration]:g}: {0[moved]}"),
+              "no layout with the printed loads at N = 2 comes to 1.14 and 2.26 by moving U and Y"),
+        Claim("2", "evening out both needs migration between old channels", "yes",
+              graded(lambda t: t.only(optimised="both", channels=3).iloc[0],
+                     lambda row: row["between_old"], text="moved {0[moved]}")),
+    )),
+    _figure("thresholds", "Frequency thresholds by the number of channels",
+            "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; "
+            "quadratic ones before and after raising.",
+            lambda config: [{"workers": n} for n in (2, 4, 8, 10, 16, 32, 64, 100)], measure_thresholds,
+            Lines(x="workers", y="delta", by="series", xlabel="channels N", ylabel="threshold δ", logy=True,
+                  rows=_threshold_rows), (
+        Claim("3.1", "10 GB on 4 channels of 3 GB allow alpha = 1.28", "1.28",
+              near(lambda t: t.value("alpha_for_capacity", workers=4), 1.28, 0.01)),
+        Claim("4.1.3", "theta is how far a channel may deviate under alpha", "Eq. 15",
+              each(holds("abs(worst_deviation - theta) < 1e-12"),
+                   "settings where the worst allowed load deviates by theta")),
+        Claim("4.1.3", "the collected items raise a quadratic resource's threshold", "higher",
+              each(holds("delta_raised > delta", resources="LQL"), "numbers of channels")),
+    )),
 ]

@@ -173,24 +173,20 @@ def growth(
                         loads[name, n, letter] += costs.loads(letter, frequencies, where, n)
                 before = where
     rows = []
+    same = {
+        "domain": domain,
+        "z": z,
+        "resources": resources,
+        "sigma": sigma,
+        "utility": utility,
+        "seed": seed,
+    }
     for name, n in cases:
         found = costs.balance([loads[name, n, letter] for letter in resources])
-        rows.append(
-            {
-                "approach": name,
-                "workers": n,
-                "domain": domain,
-                "z": z,
-                "resources": resources,
-                "sigma": sigma,
-                "utility": utility,
-                "seed": seed,
-                "migration": moved[name, n] * n / whole,
-                "imbalance": found.overall,
-                **dict(zip(("state", "computation", "communication"), found.relative, strict=True)),
-                "mapped": functions[name][n - 1].mapped,
-            }
-        )
+        row = {"approach": name, "workers": n, **same}
+        row |= {"migration": moved[name, n] * n / whole, "imbalance": found.overall}
+        row |= dict(zip(("state", "computation", "communication"), found.relative, strict=True))
+        rows.append(row | {"mapped": functions[name][n - 1].mapped})
     return rows
 
 
@@ -212,19 +208,10 @@ def sizes(
         sketch.update(part)
         held.append(sketch.held)
     _, counts, _ = sketch.top(costs.delta(workers) - epsilon)
-    return [
-        {
-            "workers": workers,
-            "domain": domain,
-            "z": z,
-            "resources": resources,
-            "sigma": sigma,
-            "seed": seed,
-            "delta": costs.delta(workers),
-            "counted": float(np.mean(held[-_LOOKS:])),
-            "mapped": int(costs.tracked(counts / sketch.covered, workers, epsilon).size),
-        }
-    ]
+    mapped = int(costs.tracked(counts / sketch.covered, workers, epsilon).size)
+    row = {"workers": workers, "domain": domain, "z": z, "resources": resources, "sigma": sigma, "seed": seed}
+    found = {"delta": costs.delta(workers), "counted": float(np.mean(held[-_LOOKS:])), "mapped": mapped}
+    return [row | found]
 
 
 def building(
@@ -241,24 +228,11 @@ def building(
     keys, frequencies = last_step(load, costs, workers)
     old = grown(algorithm, workers - 1, load, costs)[-1].lookup(keys)
     ideal = math.fsum(resource(resources[0], frequencies)) / workers
-    return [
-        {
-            "algorithm": algorithm,
-            "workers": workers,
-            "domain": domain,
-            "z": z,
-            "resources": resources,
-            "sigma": sigma,
-            "seed": seed,
-            "items": int(keys.size),
-            "ring_seconds": best_seconds(
-                lambda: build_ring(workers, np.uint64(seed), REPLICAS, buckets=RING_BUCKETS)
-            ),
-            "map_seconds": best_seconds(
-                lambda: place(algorithm, "APM", costs, workers, frequencies, old, old, 0.0, ideal)
-            ),
-        }
-    ]
+    row = {"workers": workers, "domain": domain, "z": z, "resources": resources, "sigma": sigma, "seed": seed}
+    ring = partial(build_ring, workers, np.uint64(seed), REPLICAS, buckets=RING_BUCKETS)
+    mapping = partial(place, algorithm, "APM", costs, workers, frequencies, old, old, 0.0, ideal)
+    seconds = {"ring_seconds": best_seconds(ring), "map_seconds": best_seconds(mapping)}
+    return [{"algorithm": algorithm, **row, "items": int(keys.size), **seconds}]
 
 
 def last_step(load: Workload, costs: Costs, workers: int) -> tuple[UInt64Array, Float64Array]:

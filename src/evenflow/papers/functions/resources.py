@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from evenflow.papers.experiment import (
-    Claim,
-    Experiment,
-    Judgement,
-    Row,
-    Rows,
-    Setting,
-    at_least,
-    at_most,
-    near,
-    select,
-    share_of,
-)
+from evenflow.papers.experiment import Claim, Experiment, Row, Rows, RunConfig
 from evenflow.papers.functions.common import (
+    APPROACHES,
     COMBINATIONS,
     CONSISTENT,
     DEFAULTS,
@@ -27,325 +18,179 @@ from evenflow.papers.functions.common import (
     NARROW_SKEWS,
     OURS,
     WIDE_SKEWS,
-    averaged,
-    graded,
-    mean,
-    means,
-    plot_both,
+    Both,
     points,
-    spelled,
-    values,
     with_fill,
-    worst,
 )
 from evenflow.papers.functions.growth import UNIFORM, growth
-
-# Fig. 3: resource functions
+from evenflow.papers.rules import (
+    all_of,
+    apart,
+    as_printed,
+    at_least,
+    at_most,
+    average,
+    below,
+    each,
+    graded,
+    lowest,
+    named,
+    near,
+    ratio,
+    values,
+)
+from evenflow.papers.table import Table
 
 SPOKES = ("migration", "imbalance", "state", "computation", "communication")
+LINEAR = ("LCL", "LLL")
 
 
-def _resource_points(setting: Setting) -> list[Row]:
-    return [point for one in COMBINATIONS for point in points(setting, with_fill(one), resources=one)]
+def _resource_points(config: RunConfig) -> list[Row]:
+    return [point for name in COMBINATIONS for point in points(config, with_fill(name), resources=name)]
 
 
-def _plot_radar(figure: Any, rows: Rows) -> None:
+def _skew_points(config: RunConfig) -> list[Row]:
+    wide, narrow = config.pick(([0.1, 0.5, 0.8, 1.0], [0.25, 0.4, 0.5]), (WIDE_SKEWS, NARROW_SKEWS))
+    return [
+        point
+        for name in ("LCL", "LLL", "LQL")
+        for z in (narrow if name == "LQL" else wide)
+        for point in points(config, with_fill(name), resources=name, z=z)
+    ]
+
+
+def _radar(figure: Any, rows: Rows) -> None:
+    """Draw a radar chart per combination of resources, on logarithmic axes."""
+    table = Table.of_rows(rows)
     figure.set_size_inches(9.5, 9.0)
     axes = list(figure.subplots(2, 2, subplot_kw={"projection": "polar"}).flat)
     angles = np.linspace(0, 2 * np.pi, len(SPOKES) + 1)
-    colors = {name: f"C{i}" for i, name in enumerate(dict.fromkeys(row["approach"] for row in rows))}
+    colors = {name: f"C{number}" for number, name in enumerate(table["approach"].unique())}
     lines = {}
     for panel, resources in zip(axes, COMBINATIONS, strict=True):
-        for row in averaged(select(rows, resources=resources), "approach", columns=SPOKES):
-            around = [row[name] for name in (*SPOKES, SPOKES[0])]
-            name = row["approach"]
-            (lines[name],) = panel.plot(
-                angles, around, marker="o", markersize=3, color=colors[name], linewidth=1.2
-            )
+        means = table[table["resources"] == resources].groupby("approach", sort=False)[list(SPOKES)].mean()
+        for name, row in means.iterrows():
+            around = [*row, row.iloc[0]]
+            style = {"marker": "o", "markersize": 3, "color": colors[name], "linewidth": 1.2}
+            (lines[name],) = panel.plot(angles, around, **style)
         panel.plot(np.linspace(0, 2 * np.pi, 100), np.ones(100), color="black", linewidth=0.9)
         panel.set_rscale("log")
         panel.set_rlim(0.5)
         panel.set_xticks(angles[:-1], SPOKES, fontsize=7)
         panel.tick_params(axis="y", labelsize=6)
         panel.set_title(resources, fontsize=9)
-    figure.legend(
-        lines.values(), lines.keys(), loc="outside upper center", ncols=6, fontsize=7, frameon=False
-    )
+    style = {"loc": "outside upper center", "ncols": 6, "fontsize": 7, "frameon": False}
+    figure.legend(lines.values(), lines.keys(), **style)
 
 
-def _uniform_moves_most(rows: Rows) -> Judgement:
-    return at_least(mean(rows, "migration", approach=UNIFORM), 8.0, loosely=4.0)
+def _scan_from_redist(t: Table) -> float:
+    return max(ratio(column, "scan", "redist", "resources", take=lambda found: (found - 1).abs().max())(t)
+               for column in ("imbalance", "migration"))  # fmt: skip
 
 
-def _consistent_moves_least(rows: Rows) -> Judgement:
-    checks = []
-    for one in COMBINATIONS:
-        found = means(rows, "migration", resources=one)
-        checks += [found[CONSISTENT] <= found[name] for name in (UNIFORM, *OURS)]
-    return share_of(checks, "comparisons in which consistent hashing moves least")
-
-
-def _below_ideal(rows: Rows) -> Judgement:
-    return at_most(
-        min(mean(rows, "migration", approach=CONSISTENT, resources=one) for one in COMBINATIONS), 1
-    )
-
-
-def _ours_more_even(rows: Rows) -> Judgement:
-    checks = []
-    for one in COMBINATIONS:
-        found = means(rows, "imbalance", resources=one)
-        checks += [found[name] < found[CONSISTENT] for name in OURS]
-    return share_of(checks, "comparisons below consistent hashing")
-
-
-def _for_linear(column: str, expected: dict[str, float], within: float) -> Any:
-    def judge(rows: Rows) -> Judgement:
-        found = means(rows, column, resources="LLL")
-        return worst(
-            {name: near(found[name], value, within, same_side_of=1) for name, value in expected.items()}
-        )
-
-    return judge
-
-
-def _readj_most_even(rows: Rows) -> Judgement:
-    checks = []
-    for one in COMBINATIONS:
-        found = means(rows, "imbalance", resources=one)
-        checks += [found["readj"] <= found[name] for name in ("scan", "redist")]
-    return share_of(checks, "comparisons in which readj is most even")
-
-
-def _scan_like_redist(rows: Rows) -> Judgement:
-    apart = []
-    for one in COMBINATIONS:
-        for column in ("imbalance", "migration"):
-            found = means(rows, column, resources=one)
-            apart.append(abs(found["scan"] / found["redist"] - 1))
-    return at_most(max(apart), 0.03, loosely=0.10, spelled="{:.1%} apart")
-
-
-def _in_the_thirties(rows: Rows) -> Judgement:
-    found = means(rows, "computation", resources="LQL")
-    inside = all(28 <= found[name] <= 42 for name in OURS)
-    below = all(found[name] < found[CONSISTENT] for name in OURS)
-    return graded(inside and below, below, spelled({name: found[name] for name in (*OURS, CONSISTENT)}))
-
-
-# Fig. 4: skew
-
-
-def _skew_points(setting: Setting) -> list[Row]:
-    wide = setting.pick([0.1, 0.5, 0.8, 1.0], WIDE_SKEWS)
-    narrow = setting.pick([0.25, 0.4, 0.5], NARROW_SKEWS)
+def _rises_after(t: Table) -> list[bool]:
+    wide = t.wide("migration", "resources", "z", resources=LINEAR)[list(OURS)]
+    runs = [wide.xs(name, level="resources") for name in LINEAR]
     return [
-        point
-        for one in ("LCL", "LLL", "LQL")
-        for z in (narrow if one == "LQL" else wide)
-        for point in points(setting, with_fill(one), resources=one, z=z)
+        run.loc[1.0, name] > run.loc[:0.8, name].max()
+        for run in (r.sort_index() for r in runs)
+        for name in OURS
     ]
 
 
-def _uniform_always_moves(rows: Rows) -> Judgement:
-    return at_least(
-        min(mean(rows, "migration", approach=UNIFORM, z=z) for z in values(rows, "z")), 8.0, loosely=4.0
-    )
-
-
-def _others_near_ideal(rows: Rows) -> Judgement:
-    found = [
-        mean(rows, "migration", approach=name, z=z, resources=one)
-        for one in values(rows, "resources")
-        for z in values(rows, "z", resources=one)
-        if z <= 0.8
-        for name in (CONSISTENT, *OURS)
-    ]
-    return at_most(max(found), 1.25, loosely=2.0)
-
-
-def _moves_more_after(rows: Rows) -> Judgement:
-    checks = []
-    for one in ("LCL", "LLL"):
-        by_skew = {z: means(rows, "migration", resources=one, z=z) for z in values(rows, "z", resources=one)}
-        for name in OURS:
-            checks.append(by_skew[1.0][name] > max(own[name] for z, own in by_skew.items() if z <= 0.8))
-    return share_of(checks, "curves that rise after z = 0.8")
-
-
-def _order_of_migration(rows: Rows) -> Judgement:
-    checks = []
-    for one in ("LCL", "LLL"):
-        found = means(rows, "migration", resources=one, z=1.0)
-        checks += [found["scan"] >= found["readj"], found["readj"] >= found["redist"]]
-    return share_of(checks, "comparisons in the order scan, readj, redist")
-
-
-def _crossing(rows: Rows, approach: str, resources: str) -> float:
+def _crossing(t: Table, approach: str, resources: str) -> float:
     """Return the lowest skew at which an approach is out of tolerance."""
-    own = select(rows, approach=approach, resources=resources)
-    return min((z for z in values(own, "z") if mean(own, "imbalance", z=z) > 1), default=float("inf"))
+    curve = t.curve("imbalance", "z", approach=approach, resources=resources)
+    return min((z for z, imbalance in curve.items() if imbalance > 1), default=float("inf"))
 
 
-def _consistent_first(rows: Rows) -> Judgement:
-    checks = [
-        _crossing(rows, CONSISTENT, one) <= _crossing(rows, other, one)
-        for one in values(rows, "resources")
+def _consistent_first(t: Table) -> list[bool]:
+    return [
+        _crossing(t, CONSISTENT, name) <= _crossing(t, other, name)
+        for name in t["resources"].unique()
         for other in (UNIFORM, *OURS)
     ]
-    return share_of(checks, "comparisons in which consistent hashing violates first")
 
 
-def _half_above_best(rows: Rows) -> Judgement:
-    found = means(rows, "imbalance", resources="LLL", z=1.0)
-    return near(found[CONSISTENT] / found["readj"], 1.5, within=0.15, same_side_of=1)
+def _lowest_skew(t: Table) -> Table:
+    """Return the rows at the lowest skew of each resource combination."""
+    return Table(t[t["z"] == t.groupby("resources")["z"].transform("min")])
 
 
-def _quadratic_earliest(rows: Rows) -> Judgement:
-    found = {one: _crossing(rows, CONSISTENT, one) for one in ("LQL", "LLL", "LCL")}
-    ok = found["LQL"] <= found["LLL"] <= found["LCL"] and found["LQL"] < found["LCL"]
-    return graded(ok, False, f"at z = {spelled(found)}")
+def _readj_lower(t: Table) -> tuple[float, float]:
+    wide = t.wide("imbalance", "resources", resources=LINEAR, z=1.0)
+    lower = pd.concat([1 - wide["readj"] / wide[name] for name in ("scan", "redist")])
+    return 100 * lower.min(), 100 * lower.max()
 
 
-def _acceptable_at_low_skew(rows: Rows) -> Judgement:
-    checks = []
-    for one in values(rows, "resources"):
-        found = means(rows, "imbalance", resources=one, z=min(values(rows, "z", resources=one)))
-        checks += [found[name] <= 1 for name in (UNIFORM, CONSISTENT, *OURS)]
-    return share_of(checks, "approaches within tolerance at the lowest skew")
+_figure = partial(Experiment, "functions")
 
-
-def _uniform_best_at_low_skew(rows: Rows) -> Judgement:
-    checks = []
-    for one in values(rows, "resources"):
-        found = means(rows, "imbalance", resources=one, z=min(values(rows, "z", resources=one)))
-        checks += [found[UNIFORM] <= found[name] for name in (CONSISTENT, *OURS)]
-    return share_of(checks, "comparisons at the lowest skew")
-
-
-def _readj_best_at_full_skew(rows: Rows) -> Judgement:
-    lower = []
-    for one in ("LCL", "LLL"):
-        found = means(rows, "imbalance", resources=one, z=1.0)
-        lower += [1 - found["readj"] / found[name] for name in ("scan", "redist")]
-    best = min(lower) > 0
-    text = f"{100 * min(lower):.1f} to {100 * max(lower):.1f} percent lower"
-    return graded(best and 0.04 <= max(lower) <= 0.12, best, text)
-
-
-def _close_for_quadratic(rows: Rows) -> Judgement:
-    apart = []
-    for z in values(rows, "z", resources="LQL"):
-        found = means(rows, "imbalance", resources="LQL", z=z)
-        own = [found[name] for name in OURS]
-        apart.append(max(own) / min(own) - 1)
-    return at_most(max(apart), 0.03, loosely=0.10, spelled="{:.1%} apart")
-
-
+# fmt: off
 EXPERIMENTS = [
-    Experiment(
-        "functions",
-        "fig3",
-        "Migration and imbalance by resource functions",
-        f"Radar charts, logarithmic; black: ideal. {DEFAULTS} {FILL}",
-        _resource_points,
-        growth,
-        _plot_radar,
-        (
-            Claim("5.3", "uniform hashing migrates more than 8 times the ideal", "> 8", _uniform_moves_most),
-            Claim("5.3", "consistent hashing migrates least", "lowest", _consistent_moves_least),
-            Claim(
-                "5.3", "consistent hashing's migration is below the ideal in some cases", "< 1", _below_ideal
-            ),
-            Claim(
-                "5.3",
-                "scan, redist and readj are more even than consistent hashing",
-                "lower in all four",
-                _ours_more_even,
-            ),
-            Claim(
-                "5.3",
-                "imbalance of consistent and of uniform hashing for LLL",
-                "1.75, 1.55",
-                _for_linear("imbalance", {CONSISTENT: 1.75, UNIFORM: 1.55}, 0.15),
-            ),
-            Claim(
-                "5.3", "readj is most even for all resource functions", "lowest in all four", _readj_most_even
-            ),
-            Claim(
-                "5.3",
-                "imbalance for LLL",
-                "readj 1.2, redist and scan 1.32",
-                _for_linear("imbalance", {"readj": 1.2, "redist": 1.32, "scan": 1.32}, 0.10),
-            ),
-            Claim(
-                "5.3",
-                "migration for LLL",
-                "readj 1.34, redist and scan 1.23",
-                _for_linear("migration", {"readj": 1.34, "redist": 1.23, "scan": 1.23}, 0.10),
-            ),
-            Claim("5.3", "redist and scan cannot be told apart", "equal", _scan_like_redist),
-            Claim(
-                "5.3",
-                "computation imbalance for LQL is in the 30s, out of control for consistent hashing",
-                "30-40",
-                _in_the_thirties,
-            ),
-        ),
-    ),
-    Experiment(
-        "functions",
-        "fig4",
-        "Migration and imbalance by skew",
-        f"LCL, LLL, LQL (LQL up to z = 0.5). {DEFAULTS} {FILL}",
-        _skew_points,
-        growth,
-        plot_both("z", "skew z", panels="resources"),
-        (
-            Claim(
-                "5.3",
-                "uniform hashing migrates more than 8 times the ideal at every skew",
-                "> 8",
-                _uniform_always_moves,
-            ),
-            Claim("5.3", "the others are close to the ideal up to z = 0.8", "about 1", _others_near_ideal),
-            Claim(
-                "5.3",
-                "scan's, redist's and readj's migration rises after z = 0.8",
-                "rises",
-                _moves_more_after,
-            ),
-            Claim(
-                "5.3",
-                "scan migrates most, then readj, then redist",
-                "that order",
-                _order_of_migration,
-                "the three lie within 6 percent of each other, while single runs of readj go from 1.0 to 1.5",
-            ),
-            Claim(
-                "5.3", "consistent hashing is the first to violate the balance", "first", _consistent_first
-            ),
-            Claim(
-                "5.3",
-                "consistent hashing's imbalance is up to 50 percent above readj's (LLL, z = 1)",
-                "1.5x",
-                _half_above_best,
-            ),
-            Claim(
-                "5.3",
-                "violations begin earliest for LQL, latest for LCL",
-                "LQL, LLL, LCL",
-                _quadratic_earliest,
-            ),
-            Claim("5.3", "at very low skew all are within tolerance", "below 1", _acceptable_at_low_skew),
-            Claim("5.3", "uniform hashing is most even at low skew", "lowest", _uniform_best_at_low_skew),
-            Claim(
-                "5.3",
-                "readj is most even for LCL and LLL at z = 1",
-                "up to 8 percent lower",
-                _readj_best_at_full_skew,
-            ),
-            Claim("5.3", "for LQL the three are within 1-2 percent", "1-2 percent", _close_for_quadratic),
-        ),
-    ),
+    _figure("fig3", "Migration and imbalance by resource functions",
+            f"Radar charts, logarithmic; black: ideal. {DEFAULTS} {FILL}", _resource_points, growth, _radar, (
+        Claim("5.3", "uniform hashing migrates more than 8 times the ideal", "> 8",
+              at_least(average("migration", approach=UNIFORM), 8.0, 4.0)),
+        Claim("5.3", "consistent hashing migrates least", "lowest",
+              each(below("migration", CONSISTENT, (UNIFORM, *OURS), "resources"),
+                   "comparisons in which consistent hashing moves least")),
+        Claim("5.3", "consistent hashing's migration is below the ideal in some cases", "< 1",
+              at_most(lowest("migration", "resources", approach=CONSISTENT), 1)),
+        Claim("5.3", "scan, redist and readj are more even than consistent hashing", "lower in all four",
+              each(below("imbalance", OURS, CONSISTENT, "resources", strictly=True),
+                   "comparisons below consistent hashing")),
+        Claim("5.3", "imbalance of consistent and of uniform hashing for LLL", "1.75, 1.55",
+              as_printed(values("imbalance", resources="LLL"), {CONSISTENT: 1.75, UNIFORM: 1.55}, 0.15, 1)),
+        Claim("5.3", "readj is most even for all resource functions", "lowest in all four",
+              each(below("imbalance", "readj", ("scan", "redist"), "resources"),
+                   "comparisons in which readj is most even")),
+        Claim("5.3", "imbalance for LLL", "readj 1.2, redist and scan 1.32",
+              as_printed(values("imbalance", resources="LLL"), {"readj": 1.2, "redist": 1.32, "scan": 1.32},
+                         0.1, 1)),
+        Claim("5.3", "migration for LLL", "readj 1.34, redist and scan 1.23",
+              as_printed(values("migration", resources="LLL"), {"readj": 1.34, "redist": 1.23, "scan": 1.23},
+                         0.1, 1)),
+        Claim("5.3", "redist and scan cannot be told apart", "equal",
+              at_most(_scan_from_redist, 0.03, 0.10, "{:.1%} apart")),
+        Claim("5.3", "computation imbalance for LQL is in the 30s, out of control for consistent hashing",
+              "30-40", graded(values("computation", *OURS, CONSISTENT, resources="LQL"),
+                     lambda found: all(28 <= found[n] <= 42 and found[n] < found[CONSISTENT] for n in OURS),
+                     lambda found: all(found[name] < found[CONSISTENT] for name in OURS), named())),
+    )),
+    _figure("fig4", "Migration and imbalance by skew",
+            f"LCL, LLL, LQL (LQL up to z = 0.5). {DEFAULTS} {FILL}",
+            _skew_points, growth, Both(x="z", xlabel="skew z", panels="resources"), (
+        Claim("5.3", "uniform hashing migrates more than 8 times the ideal at every skew", "> 8",
+              at_least(lowest("migration", "z", approach=UNIFORM), 8.0, 4.0)),
+        Claim("5.3", "the others are close to the ideal up to z = 0.8", "about 1",
+              at_most(lambda t: t.wide("migration", "resources", "z",
+                                       query="z <= 0.8")[[CONSISTENT, *OURS]].max().max(), 1.25, 2.0)),
+        Claim("5.3", "scan's, redist's and readj's migration rises after z = 0.8", "rises",
+              each(_rises_after, "curves that rise after z = 0.8")),
+        Claim("5.3", "scan migrates most, then readj, then redist", "that order",
+              each(all_of(*(below("migration", low, high, "resources", resources=LINEAR, z=1.0)
+                            for low, high in (("readj", "scan"), ("redist", "readj")))),
+                   "comparisons in the order scan, readj, redist"),
+              "the three lie within 6 percent of each other, while single runs of readj go from 1.0 to 1.5"),
+        Claim("5.3", "consistent hashing is the first to violate the balance", "first",
+              each(_consistent_first, "comparisons in which consistent hashing violates first")),
+        Claim("5.3", "consistent hashing's imbalance is up to 50 percent above readj's (LLL, z = 1)", "1.5x",
+              near(ratio("imbalance", CONSISTENT, "readj", resources="LLL", z=1.0), 1.5, 0.15, 1)),
+        Claim("5.3", "violations begin earliest for LQL, latest for LCL", "LQL, LLL, LCL",
+              graded(lambda t: {name: _crossing(t, CONSISTENT, name) for name in ("LQL", "LLL", "LCL")},
+                     lambda at: at["LQL"] <= at["LLL"] <= at["LCL"] and at["LQL"] < at["LCL"],
+                     text=named(prefix="at z = "))),
+        Claim("5.3", "at very low skew all are within tolerance", "below 1",
+              each(lambda t: _lowest_skew(t).wide("imbalance", "resources")[list(APPROACHES)] <= 1,
+                   "approaches within tolerance at the lowest skew")),
+        Claim("5.3", "uniform hashing is most even at low skew", "lowest",
+              each(lambda t: below("imbalance", UNIFORM, (CONSISTENT, *OURS), "resources")(_lowest_skew(t)),
+                   "comparisons at the lowest skew")),
+        Claim("5.3", "readj is most even for LCL and LLL at z = 1", "up to 8 percent lower",
+              graded(_readj_lower, lambda least, most: least > 0 and 4 <= most <= 12, lambda least,
+                     most: least > 0,
+                     "{:.1f} to {:.1f} percent lower")),
+        Claim("5.3", "for LQL the three are within 1-2 percent", "1-2 percent",
+              at_most(apart("imbalance", OURS, "z", resources="LQL"), 0.03, 0.10, "{:.1%} apart")),
+    )),
 ]

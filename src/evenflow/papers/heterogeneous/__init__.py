@@ -29,5 +29,5 @@ _ORDER = (
     "table2",
 )
 EXPERIMENTS: list[Experiment] = sorted(
-    [*loads.EXPERIMENTS, *queues.EXPERIMENTS], key=lambda one: _ORDER.index(one.figure)
+    [*loads.EXPERIMENTS, *queues.EXPERIMENTS], key=lambda experiment: _ORDER.index(experiment.figure)
 )

@@ -1,10 +1,10 @@
-"""What the figures of `heterogeneous` share: names of the schemes, streams, how rows are grouped."""
+"""What the figures of `heterogeneous` share: names of the schemes, streams, the bound of PoRC."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from evenflow.papers.experiment import Row, Rows, Setting
+from evenflow.papers.experiment import RunConfig
 from evenflow.papers.measures import zipf
 
 SCHEMES = {
@@ -23,20 +23,12 @@ WP_LAW = zipf(1.0552, 2.9e6, WP_MESSAGES)  # p1 = 9.32 percent
 LAW = "WP law (paper scale): a Zipf law with WP's sizes."
 
 
-def pages(setting: Setting) -> list[tuple[str, str]]:
+def pages(config: RunConfig) -> list[tuple[str, str]]:
     """Return name and spelling of the streams that stand for WP."""
-    found = [("WP", setting.stream("WP"))]
-    return found if setting.small else [*found, ("WP law", WP_LAW)]
+    found = [("WP", config.stream("WP"))]
+    return found if config.small else [*found, ("WP law", WP_LAW)]
 
 
-def bound(row: Row) -> float:
+def bound(rows: Any) -> Any:
     """Return what PoRC's normalised imbalance may be: epsilon, and one message per bin and source."""
-    return float(row["epsilon"] + row["bins"] * row["sources"] / row["messages"])
-
-
-def by_symbol(rows: Rows, *names: str) -> list[dict[str, Row]]:
-    """Return the rows by symbol of every combination of values of ``names``."""
-    groups: dict[tuple[Any, ...], dict[str, Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in names), {})[row["symbol"]] = row
-    return list(groups.values())
+    return rows["epsilon"] + rows["bins"] * rows["sources"] / rows["messages"]

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import evenflow as ef
-from evenflow.papers.experiment import (
-    DIFFERS,
-    DIRECTION,
-    HOLDS,
-    Claim,
-    Experiment,
-    Judgement,
-    Row,
-    Rows,
-    Setting,
-    at_most,
-    near,
-    pick,
-    select,
-    share_of,
-)
-from evenflow.papers.heterogeneous.common import (
-    EPSILON,
-    LAW,
-    SCHEMES,
-    VIRTUAL_WORKERS,
-    bound,
-    by_symbol,
-    pages,
-)
-from evenflow.papers.measures import measure_data, same_streams, simulated, zipf
-from evenflow.papers.plots import lines
+from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
+from evenflow.papers.figures import Lines
+from evenflow.papers.heterogeneous.common import EPSILON, LAW, SCHEMES, VIRTUAL_WORKERS, bound, pages
+from evenflow.papers.measures import data_points, measure_data, same_streams, simulated, zipf
+from evenflow.papers.rules import Measure, Rule, all_of, at_most, each, graded, holds, near, ratio, share
+from evenflow.papers.table import Table
 from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
 
 BOUNDED = ("random-choices", "bounded-load", "consistent")  # those with an epsilon
 WORKERS = (5, 10, 50, 100)
 SKEWS = [round(0.2 * step, 1) for step in range(1, 11)]
+ALLOCATIONS = ("KG", "PKG", "PoTC", "PoRC", "CH", "SG")
+EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
-# Loads: normalised imbalance and memory, at the end
+# Measurements
 
 
 def measure_loads(
@@ -61,126 +43,9 @@ def measure_loads(
         scheme, parameters = "consistent", {"epsilon": epsilon, "allocation": scheme}
     row = simulated(scheme, stream, workers, sources, parameters=parameters)[0]
     bins = workers * (VIRTUAL_WORKERS if scheme == "consistent" else 1)
-    return [
-        {
-            "symbol": symbol,
-            "workers": workers,
-            "sources": sources,
-            "epsilon": epsilon,
-            "bins": bins,
-            "messages": row["messages"],
-            "keys": row["keys"],
-            "normalised": max(0.0, row["max_over_mean"] - 1),
-            "memory": row["memory"],
-        }
-    ]
-
-
-def _plot_loads(x: str, xlabel: str, panels: str | None = None, logx: bool = False) -> Any:
-    """Draw imbalance and memory, each on log axes, in panels for the values of ``panels``."""
-
-    def plot(figure: Any, rows: Rows) -> None:
-        long = [
-            {x: row[x], "symbol": row["symbol"], "value": row[key], "panel": name + _suffix(row, panels)}
-            for key, name in (("normalised", "normalised imbalance"), ("memory", "memory relative to KG"))
-            for row in rows
-        ]
-        lines(
-            figure,
-            long,
-            x=x,
-            y="value",
-            series="symbol",
-            panels="panel",
-            logx=logx,
-            logy=True,
-            own_scale=True,
-            xlabel=xlabel,
-            ylabel=" ",
-        )
-
-    return plot
-
-
-def _suffix(row: Row, panels: str | None) -> str:
-    return "" if panels is None else f", {row[panels]}{'' if panels == 'data' else f' {panels}'}"
-
-
-def _bounded(symbol: str) -> Callable[[Rows], Judgement]:
-    """Judge that no imbalance exceeds epsilon by more than the rounding to whole messages."""
-
-    def judged(rows: Rows) -> Judgement:
-        own = select(rows, symbol=symbol)
-        worst = max(own, key=lambda row: row["normalised"] - bound(row))
-        verdict = HOLDS if worst["normalised"] <= bound(worst) * (1 + 1e-9) else DIFFERS
-        where = f"{worst['bins']} bins" + (f", {worst['data']}" if "data" in worst else "")
-        return Judgement(
-            verdict,
-            f"{len(own)} settings; at worst {worst['normalised']:.6g} of {bound(worst):.6g} ({where})",
-        )
-
-    return judged
-
-
-# Fig. 4: allocation to virtual workers, by skew
-
-
-def _skew_points(setting: Setting) -> list[Row]:
-    return [
-        {
-            "symbol": symbol,
-            "stream": zipf(z, 1e5, setting.pick(1e6, 1e7)),
-            "workers": bins,
-            "epsilon": 0.3,
-            "labels": {"z": z},
-        }
-        for bins in (10, 100, 1000)
-        for z in setting.pick((0.4, 1.0, 1.6, 2.0), SKEWS)
-        for symbol in setting.schemes("KG", "PKG", "PoTC", "PoRC", "CH", "SG")
-    ]
-
-
-def _grows_with_skew_and_bins(rows: Rows) -> Judgement:
-    checks = []
-    for symbol in ("KG", "PKG"):
-        own = [row for row in select(rows, symbol=symbol) if row["z"] >= 1]
-        for row in own:
-            larger = [other for other in own if other["z"] == row["z"] and other["bins"] == 10 * row["bins"]]
-            steeper = [other for other in own if other["bins"] == row["bins"] and other["z"] > row["z"]]
-            checks += [other["normalised"] > row["normalised"] for other in [*larger, *steeper[:1]]]
-    return share_of(checks, "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's")
-
-
-def _others_do_well(rows: Rows) -> Judgement:
-    checks = [row["normalised"] <= 0.05 for row in rows if row["symbol"] in ("PoTC", "SG")]
-    checks += [
-        row["normalised"] <= bound(row) * (1 + 1e-9) for row in rows if row["symbol"] in ("PoRC", "CH")
-    ]
-    return share_of(checks, "settings: PoTC and SG within 5 percent, PoRC and CH within epsilon")
-
-
-def _memory_is_the_price(rows: Rows) -> Judgement:
-    checks = []
-    for own in by_symbol(rows, "bins", "z"):
-        most = min(own["PoTC"]["memory"], own["SG"]["memory"])
-        middle = [own[symbol]["memory"] for symbol in ("PKG", "PoRC", "CH")]
-        checks.append(own["KG"]["memory"] == 1 and all(1 <= memory <= most * 1.001 for memory in middle))
-    return share_of(checks, "settings with KG least, PoTC and SG most")
-
-
-# Table 1: normalised imbalance on WP and TW by the number of virtual workers
-
-
-def _table_points(setting: Setting) -> list[Row]:
-    return [
-        {"data": name, "stream": setting.stream(name), "bins": bins, "symbols": _table_symbols(setting)}
-        for name in ("WP", "TW")
-        for bins in (10, 100, 1000, 10_000)
-    ]
-
-
-def _table_symbols(setting: Setting) -> list[str]:
-    return setting.schemes("KG", "PKG", "PoTC", "SG", "PoRC", "CH")
+    same = {"symbol": symbol, "workers": workers, "sources": sources, "epsilon": epsilon, "bins": bins}
+    found = {name: row[name] for name in ("messages", "keys", "memory")}
+    return [{**same, **found, "normalised": max(0.0, row["max_over_mean"] - 1)}]
 
 
 def measure_table(data: str, stream: str, bins: int, symbols: list[str]) -> list[Row]:
@@ -189,71 +54,6 @@ def measure_table(data: str, stream: str, bins: int, symbols: list[str]) -> list
     assert found.counts is not None
     same = {"data": data, "p1": float(found.counts.max() / found.messages)}
     return [{**row, **same} for symbol in symbols for row in measure_loads(symbol, stream, bins, epsilon=0.3)]
-
-
-def _plot_table(figure: Any, rows: Rows) -> None:
-    lines(
-        figure,
-        rows,
-        x="bins",
-        y="normalised",
-        series="symbol",
-        panels="data",
-        logx=True,
-        logy=True,
-        xlabel="virtual workers",
-        ylabel="normalised imbalance",
-    )
-
-
-def _by_the_hottest_key(rows: Rows) -> Judgement:
-    """KG's n p1 - 1, PKG's n p1 / 2 - 1, give or take what else is on that worker (about 1)."""
-    checks = []
-    for row in rows:
-        homes = {"KG": 1, "PKG": 2}.get(row["symbol"])
-        if homes and row["bins"] >= 1000:
-            checks.append(abs(row["normalised"] - (row["bins"] * row["p1"] / homes - 1)) <= 2)
-    return share_of(checks, "of KG's and PKG's values at 10^3 and 10^4 within 2 of n p1 / homes - 1")
-
-
-def _tw_as_printed(rows: Rows) -> Judgement:
-    return near(pick(rows, data="TW", symbol="KG", bins=10_000)["normalised"], 2469, within=0.2)
-
-
-def _wp_as_printed(rows: Rows) -> Judgement:
-    return near(pick(rows, data="WP", symbol="KG", bins=10_000)["normalised"], 931, within=0.2)
-
-
-def _nearly_perfect(rows: Rows) -> Judgement:
-    """Lemma 6.2: max - mean is O(ln ln n), in messages; SG's is below one."""
-    gaps = {
-        symbol: max(row["normalised"] * row["messages"] / row["bins"] for row in select(rows, symbol=symbol))
-        for symbol in ("PoTC", "SG")
-    }
-    limit = np.log(np.log(10_000)) / np.log(2) + 2
-    verdict = HOLDS if gaps["PoTC"] <= limit and gaps["SG"] < 1 + 1e-9 else DIFFERS
-    return Judgement(
-        verdict, f"max - mean at worst {gaps['PoTC']:.2f} (PoTC), {gaps['SG']:.2f} (SG) messages"
-    )
-
-
-def _exactly_epsilon(rows: Rows) -> Judgement:
-    own = [row for row in rows if row["symbol"] in ("PoRC", "CH")]
-    checks = [row["normalised"] >= 0.29 and row["normalised"] <= bound(row) * (1 + 1e-9) for row in own]
-    return share_of(checks, "values between 0.29 and epsilon + bins/m")
-
-
-# Fig. 5: epsilon
-
-
-def _epsilon_points(setting: Setting) -> list[Row]:
-    values = setting.pick((0.001, 0.01, 0.1, 1.0, 10.0), (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0))
-    return [
-        {"symbol": symbol, "stream": stream, "epsilon": epsilon, "data": name}
-        for name, stream in pages(setting)
-        for symbol, epsilons in (("KG", values[:1]), ("SG", values[:1]), ("CG", values))
-        for epsilon in epsilons
-    ]
 
 
 def measure_epsilon(symbol: str, stream: str, epsilon: float, data: str) -> list[Row]:
@@ -278,402 +78,295 @@ def homes_of_hottest(stream: str, bins: int, epsilon: float) -> int:
     return int(used.sum())
 
 
-def _plot_epsilon(figure: Any, rows: Rows) -> None:
-    """Draw CG over epsilon, KG and SG as level lines."""
-    epsilons = sorted({row["epsilon"] for row in rows})
-    level = [
-        {**row, "epsilon": epsilon}
-        for row in rows
-        if row["symbol"] != "CG"
-        for epsilon in (epsilons[0], epsilons[-1])
+# Points
+
+
+def _skew_points(config: RunConfig) -> list[Row]:
+    return [
+        {"symbol": symbol, "stream": zipf(z, 1e5, config.pick(1e6, 1e7)), "workers": bins, "epsilon": 0.3}
+        | {"labels": {"z": z}}
+        for bins in (10, 100, 1000)
+        for z in config.pick((0.4, 1.0, 1.6, 2.0), SKEWS)
+        for symbol in config.schemes(*ALLOCATIONS)
     ]
-    several = len({row["data"] for row in rows}) > 1
-    _plot_loads("epsilon", "epsilon", "data" if several else None, logx=True)(
-        figure, [*select(rows, symbol="CG"), *level]
-    )
 
 
-def _trades(rows: Rows) -> Judgement:
-    checks = []
-    for data in dict.fromkeys(row["data"] for row in rows):
-        own = sorted(select(rows, symbol="CG", data=data), key=lambda row: float(row["epsilon"]))
-        for low, high in pairwise(own):
-            checks.append(low["normalised"] <= high["normalised"] * 1.02)
-            checks.append(low["memory"] >= high["memory"] * 0.98)
-    return share_of(checks, "steps to a larger epsilon with more imbalance or less memory")
+def _table_points(config: RunConfig) -> list[Row]:
+    symbols = config.schemes("KG", "PKG", "PoTC", "SG", "PoRC", "CH")
+    return [
+        {"data": name, "stream": config.stream(name), "bins": bins, "symbols": symbols}
+        for name in ("WP", "TW")
+        for bins in (10, 100, 1000, 10_000)
+    ]
 
 
-def _interpolates(rows: Rows) -> Judgement:
+def _epsilon_points(config: RunConfig) -> list[Row]:
+    values = config.pick(EPSILONS[::2], EPSILONS)
+    return [
+        {"symbol": symbol, "stream": stream, "epsilon": epsilon, "data": name}
+        for name, stream in pages(config)
+        for symbol, epsilons in (("KG", values[:1]), ("SG", values[:1]), ("CG", values))
+        for epsilon in epsilons
+    ]
+
+
+def _by_workers(config: RunConfig, *symbols: str, **more: Any) -> list[Row]:
+    return [
+        {"symbol": symbol, "stream": stream, "workers": n, **more, "labels": {"data": name}}
+        for name, stream in pages(config)
+        for n in WORKERS
+        for symbol in symbols
+    ]
+
+
+def _source_points(config: RunConfig) -> list[Row]:
+    counts = config.pick((1, 10, 100), (1, 10, 50, 100))
+    return [{**point, "sources": count} for point in _by_workers(config, "CG") for count in counts]
+
+
+# What claims measure, where no comparator has it
+
+
+def _bounded(symbol: str) -> Rule:
+    """Judge that no imbalance exceeds epsilon by more than the rounding to whole messages."""
+
+    def worst(t: Table) -> tuple[float, float, int, str]:
+        own = t.only(symbol=symbol)
+        row = own.loc[(own["normalised"] - bound(own)).idxmax()]
+        where = f"{row['bins']} bins" + (f", {row['data']}" if "data" in own else "")
+        return row["normalised"], bound(row), len(own), where
+
+    return graded(worst, lambda found, most, *_: found <= most * (1 + 1e-9),
+                  text="{2} settings; at worst {0:.6g} of {1:.6g} ({3})")  # fmt: skip
+
+
+def _in_bound(t: Table, *symbols: str) -> Any:
+    own = t.only(symbol=symbols)
+    return own["normalised"] <= bound(own) * (1 + 1e-9)
+
+
+def _uneven_by_skew_and_bins(t: Table) -> list[Any]:
+    found = []
+    for symbol in ("KG", "PKG"):
+        wide = t.wide("normalised", "bins", subject="z", query="z >= 1", symbol=symbol).sort_index()
+        found += [wide.diff().iloc[1:] > 0, wide.diff(axis=1).iloc[:, 1:] > 0]
+    return [part.to_numpy() for part in found]
+
+
+def _memory_is_the_price(t: Table) -> Any:
+    memory = t.wide("memory", "bins", "z")
+    most = memory[["PoTC", "SG"]].min(axis=1) * 1.001
+    middle = memory[["PKG", "PoRC", "CH"]]
+    return (memory["KG"] == 1) & (middle >= 1).all(axis=1) & middle.le(most, axis=0).all(axis=1)
+
+
+def _gaps(t: Table) -> tuple[float, ...]:
+    """Return max - mean in messages: Lemma 6.2 has O(ln ln n) for PoTC; SG's is below one."""
+    own = [t.only(symbol=symbol) for symbol in ("PoTC", "SG")]
+    return tuple((rows["normalised"] * rows["messages"] / rows["bins"]).max() for rows in own)
+
+
+def _by_epsilon(t: Table) -> list[tuple[Table, Any, Any]]:
+    """Return, for each stream, CG by rising epsilon, and the rows of KG and SG."""
+    parts = [Table(part) for _, part in t.groupby("data", sort=False)]
+    return [(Table(part.only(symbol="CG").sort_values("epsilon")),
+             *(part.only(symbol=name).iloc[0] for name in ("KG", "SG"))) for part in parts]  # fmt: skip
+
+
+def _trades(t: Table) -> list[bool]:
+    pairs = [pair for own, *_ in _by_epsilon(t) for pair in pairwise(own.to_dict("records"))]
+    return [
+        check
+        for low, high in pairs
+        for check in (low["normalised"] <= high["normalised"] * 1.02, low["memory"] >= high["memory"] * 0.98)
+    ]
+
+
+def _interpolates(t: Table) -> tuple[list[bool], str]:
     checks, parts = [], []
-    for data in dict.fromkeys(row["data"] for row in rows):
-        own = sorted(select(rows, symbol="CG", data=data), key=lambda row: float(row["epsilon"]))
-        key, shuffle = pick(rows, symbol="KG", data=data), pick(rows, symbol="SG", data=data)
-        checks.append(all(1 <= row["memory"] <= shuffle["memory"] for row in own))
-        checks.append(all(row["normalised"] <= key["normalised"] for row in own))
-        checks.append(own[-1]["memory"] <= 1.05 and own[0]["normalised"] <= 0.005)
-        parts.append(
-            f"memory {own[-1]['memory']:.2f} to {own[0]['memory']:.2f} of SG's {shuffle['memory']:.2f}"
-        )
-    return Judgement(share_of(checks, "").verdict, "; ".join(parts))
+    for own, key, shuffle in _by_epsilon(t):
+        memory, imbalance = own["memory"], own["normalised"]
+        checks += [memory.between(1, shuffle["memory"]).all(), (imbalance <= key["normalised"]).all()]
+        checks.append(memory.iloc[-1] <= 1.05 and imbalance.iloc[0] <= 0.005)
+        parts.append(f"memory {memory.iloc[-1]:.2f} to {memory.iloc[0]:.2f} of SG's {shuffle['memory']:.2f}")
+    return checks, "; ".join(parts)
 
 
-def _never_everywhere(rows: Rows) -> Judgement:
-    own = [row for row in rows if row["symbol"] == "CG" and row["epsilon"] > 1 / (row["bins"] - 1)]
-    checks = [row["hottest_on"] < row["bins"] for row in own]
-    most = max(row["hottest_on"] for row in own)
-    return Judgement(HOLDS if all(checks) else DIFFERS, f"hottest key on at most {most} of {own[0]['bins']}")
+def _hottest(t: Table) -> tuple[float, int]:
+    own = t.only("epsilon > 1 / (bins - 1)", symbol="CG")
+    return own["hottest_on"].max(), own["bins"].iloc[0]
 
 
-# Fig. 6, 9: allocations inside CG; schemes
+def _high_against_perfect(t: Table) -> Any:
+    wide = t.wide("normalised", "data", "workers", query="workers >= 50")
+    return (wide[["KG", "PKG"]].min(axis=1) > 0.5) & (wide[["PoTC", "SG"]].max(axis=1) < EPSILON)
 
 
-def _allocation_points(setting: Setting) -> list[Row]:
-    return [
-        {
-            "symbol": symbol,
-            "stream": stream,
-            "workers": n,
-            "inside": True,
-            "labels": {"data": name},
-        }
-        for name, stream in pages(setting)
-        for n in WORKERS
-        for symbol in ("KG", "PKG", "PoTC", "PoRC", "CH", "SG")
-    ]
+def _tenfold(t: Table) -> list[float]:
+    own = t.wide("normalised", "data", "symbol", subject="workers", symbol=("KG", "PKG"))
+    return (own[100] / own[10]).tolist()
 
 
-def _scheme_points(setting: Setting) -> list[Row]:
-    return [
-        {"symbol": symbol, "stream": stream, "workers": n, "labels": {"data": name}}
-        for name, stream in pages(setting)
-        for n in WORKERS
-        for symbol in setting.schemes("KG", "PKG", "PoTC", "CH", "SG", "CG")
-    ]
+def _key_is_worst(t: Table) -> Any:
+    wide = t.wide("normalised", "data", "workers")
+    return (wide["KG"] == wide.max(axis=1)) & (t.wide("memory", "data", "workers")["KG"] == 1)
 
 
-def _plot_workers(figure: Any, rows: Rows) -> None:
-    several = len({row["data"] for row in rows}) > 1
-    _plot_loads("workers", "workers", "data" if several else None)(figure, rows)
+def _pkg_by_scale(t: Table) -> tuple[float, float]:
+    few, many = (t.only(query, symbol="PKG")["normalised"] for query in ("workers <= 10", "workers >= 50"))
+    return few.max(), many.min()
 
 
-def _high_against_perfect(rows: Rows) -> Judgement:
-    checks = []
-    for own in by_symbol(rows, "data", "workers"):
-        if next(iter(own.values()))["workers"] >= 50:
-            high = min(own[symbol]["normalised"] for symbol in ("KG", "PKG"))
-            low = max(own[symbol]["normalised"] for symbol in ("PoTC", "SG"))
-            checks.append(high > 0.5 and low < EPSILON)
-    return share_of(checks, "settings at 50 and 100 workers: KG, PKG above 0.5, PoTC, SG below epsilon")
+def _perfect_and_large(t: Table) -> list[Any]:
+    wide, memory = (t.wide(column, "data", "workers") for column in ("normalised", "memory"))
+    most = memory[["KG", "PKG", "CH", "CG"]].max(axis=1)
+    return [(wide[symbol] < EPSILON) & (memory[symbol] > most) for symbol in ("PoTC", "SG")]
 
 
-def _grows_linearly(rows: Rows) -> Judgement:
-    ratios = [
-        pick(rows, symbol=symbol, data=data, workers=100)["normalised"]
-        / pick(rows, symbol=symbol, data=data, workers=10)["normalised"]
-        for data in dict.fromkeys(row["data"] for row in rows)
-        for symbol in ("KG", "PKG")
-    ]
-    ok = all(5 <= ratio <= 20 for ratio in ratios)
-    up = all(ratio > 1 for ratio in ratios)
-    text = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    return Judgement(HOLDS if ok else DIRECTION if up else DIFFERS, f"from 10 to 100 workers {text} times")
+def _ch_between(t: Table) -> Any:
+    memory = t.wide("memory", "data", "workers")
+    return _in_bound(t, "CH").to_numpy() & (memory["CH"] < memory[["PoTC", "SG"]].min(axis=1)).to_numpy()
 
 
-def _memory_ratio(symbol: str, other: str) -> Callable[[Rows], float]:
-    def ratio(rows: Rows) -> float:
-        return max(own[symbol]["memory"] / own[other]["memory"] for own in by_symbol(rows, "data", "workers"))
-
-    return ratio
-
-
-def _as_low_as_pkg(rows: Rows) -> Judgement:
-    return at_most(_memory_ratio("PoRC", "PKG")(rows), 1.25, loosely=10**0.5, spelled="{:.2f} times PKG's")
-
-
-def _key_is_worst(rows: Rows) -> Judgement:
-    checks = []
-    for own in by_symbol(rows, "data", "workers"):
-        worst = max(row["normalised"] for row in own.values())
-        checks.append(own["KG"]["normalised"] == worst and own["KG"]["memory"] == 1)
-    return share_of(checks, "settings with KG's imbalance highest and its memory 1")
-
-
-def _pkg_fails_at_scale(rows: Rows) -> Judgement:
-    few = [row["normalised"] for row in select(rows, symbol="PKG") if row["workers"] <= 10]
-    many = [row["normalised"] for row in select(rows, symbol="PKG") if row["workers"] >= 50]
-    verdict = (
-        HOLDS if max(few) < EPSILON and min(many) > 0.5 else DIRECTION if max(few) < min(many) else DIFFERS
-    )
-    return Judgement(verdict, f"at most {max(few):.2g} up to 10 workers, at least {min(many):.2g} from 50 on")
-
-
-def _perfect_and_large(rows: Rows) -> Judgement:
-    checks = []
-    for own in by_symbol(rows, "data", "workers"):
-        for symbol in ("PoTC", "SG"):
-            most = max(own[other]["memory"] for other in ("KG", "PKG", "CH", "CG"))
-            checks.append(own[symbol]["normalised"] < EPSILON and own[symbol]["memory"] > most)
-    return share_of(checks, "settings with PoTC's and SG's imbalance below epsilon and memory highest")
-
-
-def _ch_between(rows: Rows) -> Judgement:
-    checks = []
-    for own in by_symbol(rows, "data", "workers"):
-        most = min(own[other]["memory"] for other in ("PoTC", "SG"))
-        checks.append(own["CH"]["normalised"] <= bound(own["CH"]) * (1 + 1e-9) and own["CH"]["memory"] < most)
-    return share_of(checks, "settings with CH within epsilon and less memory than PoTC and SG")
-
-
-def _cg_below_ch(rows: Rows) -> Judgement:
-    ratios = [own["CG"]["memory"] / own["CH"]["memory"] for own in by_symbol(rows, "data", "workers")]
-    verdict = HOLDS if max(ratios) < 1 else DIRECTION if np.mean(ratios) < 1 else DIFFERS
-    return Judgement(verdict, f"CG's memory {min(ratios):.2f} to {max(ratios):.2f} of CH's")
-
-
-# Fig. 10: sources
-
-
-def _source_points(setting: Setting) -> list[Row]:
-    return [
-        {"symbol": "CG", "stream": stream, "workers": n, "sources": sources, "labels": {"data": name}}
-        for name, stream in pages(setting)
-        for n in WORKERS
-        for sources in setting.pick((1, 10, 100), (1, 10, 50, 100))
-    ]
-
-
-def _plot_sources(figure: Any, rows: Rows) -> None:
-    named = [{**row, "symbol": f"{row['workers']} workers"} for row in rows]
-    several = len({row["data"] for row in rows}) > 1
-    _plot_loads("sources", "sources", "data" if several else None, logx=True)(figure, named)
-    for panel in figure.axes:  # the paper's claim is about decades
-        low, high = panel.get_ylim()
-        panel.set_ylim(low / 3, high * 3)
-
-
-def _same_on_a_log_scale(over: str, within: float) -> Callable[[Rows], Judgement]:
+def _little_change(over: str, within: float) -> Rule:
     """Judge that imbalance and memory of the longest stream change less than ``within`` times."""
     fixed = {"sources": "workers", "workers": "sources"}[over]
 
-    def judged(rows: Rows) -> Judgement:
-        longest = max(row["messages"] for row in rows)
-        worst = dict.fromkeys(("normalised", "memory"), 1.0)
-        for value in dict.fromkeys(row[fixed] for row in rows):
-            own = select(rows, messages=longest, **{fixed: value})
-            for key in worst:
-                found = [row[key] for row in own]
-                worst[key] = max(worst[key], max(found) / min(found))
-        top = max(worst.values())
-        verdict = HOLDS if top <= within else DIRECTION if top <= 10 * within else DIFFERS
-        return Judgement(
-            verdict, f"imbalance {worst['normalised']:.2f}, memory {worst['memory']:.2f} times at most"
-        )
+    def worst(t: Table) -> tuple[float, float]:
+        groups = t.only(messages=t["messages"].max()).groupby(fixed)[["normalised", "memory"]]
+        normalised, memory = (groups.max() / groups.min()).max()
+        return normalised, memory
 
-    return judged
+    return graded(worst, lambda *found: max(found) <= within, lambda *found: max(found) <= 10 * within,
+                  "imbalance {:.2f}, memory {:.2f} times at most")  # fmt: skip
 
 
-# Table 2
+def _value(**where: Any) -> Measure:
+    return lambda t: t.value("normalised", **where)
 
 
-def _data_points(setting: Setting) -> list[Row]:
-    named = [(name, setting.stream(name)) for name in ("WP", "TW")]
-    return [{"data": name, "stream": stream} for name, stream in [*named, ("ZF", zipf(1.0, 1e5, 1e6))]]
+# Figures
 
 
+def _level_rows(t: Table) -> Table:
+    """Return CG over epsilon, KG and SG as level lines."""
+    level = t[t["symbol"] != "CG"]
+    ends = [level.assign(epsilon=end) for end in (t["epsilon"].min(), t["epsilon"].max())]
+    return Table(pd.concat([t[t["symbol"] == "CG"], *ends], ignore_index=True))
+
+
+_Loads = partial(Lines, y={"normalised": "normalised imbalance", "memory": "memory relative to KG"},
+                 logy=True,
+                 panels="data")  # fmt: skip
+_TIGHT = ("PoRC", "CH")
 _SHORT = "The stand-in for WP is twelve times shorter than WP."
+_figure = partial(Experiment, "heterogeneous")
 
+# fmt: off
 EXPERIMENTS = [
-    Experiment(
-        "heterogeneous",
-        "fig4",
-        "Imbalance and memory of the allocations by skew",
-        "Zipf, 10^5 keys, one source, epsilon 0.3; 10, 100 and 1000 virtual workers.",
-        _skew_points,
-        measure_loads,
-        _plot_loads("z", "skew z", "bins"),
-        (
-            Claim(
-                "5.1",
-                "hashing and PKG grow uneven as skew and virtual workers grow",
-                "both rise",
-                _grows_with_skew_and_bins,
-            ),
-            Claim("5.1", "the other schemes perform fairly well", "low imbalance", _others_do_well),
-            Claim(
-                "6.1",
-                "PoRC's imbalance is at most epsilon",
-                "<= epsilon + bins/m",
-                _bounded("PoRC"),
-                peer="exactly epsilon on every skewed stream",
-            ),
-            Claim(
-                "5.1",
-                "balance is paid for with memory",
-                "KG least, PoTC and SG most",
-                _memory_is_the_price,
-            ),
-        ),
-    ),
-    Experiment(
-        "heterogeneous",
-        "table1",
-        "Normalised imbalance on WP and TW by the number of virtual workers",
-        f"One source, epsilon 0.3. {LAW}",
-        _table_points,
-        measure_table,
-        _plot_table,
-        (
-            Claim(
-                "5.1",
-                "KG's imbalance is that of the hottest key, PKG's of half of it",
-                "n p1 - 1, n p1 / 2 - 1",
-                _by_the_hottest_key,
-            ),
-            Claim(
-                "5.1",
-                "KG at 10^4 virtual workers on WP",
-                "931",
-                _wp_as_printed,
-                "the stand-in's p1 is another",
-            ),
-            Claim(
-                "5.1",
-                "KG at 10^4 virtual workers on TW",
-                "2469",
-                _tw_as_printed,
-                "2469 = n p1 - 1 needs p1 = 24.7 percent; Table 2 gives TW 2.67, the stand-in has 4.3.",
-            ),
-            Claim(
-                "5.1, 6.1",
-                "PoTC and SG are nearly perfect",
-                "max - mean O(ln ln n) and below 1 message",
-                _nearly_perfect,
-            ),
-            Claim("5.1", "PoRC and CH reach epsilon and no more", "0.3", _exactly_epsilon),
-        ),
-    ),
-    Experiment(
-        "heterogeneous",
-        "fig5",
-        "Imbalance and memory of CG by epsilon",
-        f"10 workers with 10 virtual workers each, one source; KG and SG on the same ones. {LAW}",
-        _epsilon_points,
-        measure_epsilon,
-        _plot_epsilon,
-        (
-            Claim("7.2 Q1", "epsilon trades imbalance for memory", "monotone", _trades),
-            Claim("7.2 Q1", "CG lies between KG and SG", "between", _interpolates),
-            Claim("6.1", "CG's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("CG")),
-            Claim(
-                "6.2",
-                "with epsilon > 1/(n - 1) no key is on all virtual workers",
-                "fewer than 100",
-                _never_everywhere,
-            ),
-        ),
-    ),
-    Experiment(
-        "heterogeneous",
-        "fig6",
-        "Imbalance and memory of CG by allocation",
-        f"Equal workers with 10 virtual workers each, one source, epsilon 0.01. {LAW}",
-        _allocation_points,
-        measure_loads,
-        _plot_workers,
-        (
-            Claim(
-                "7.2 Q1",
-                "KG and PKG are uneven, PoTC and SG nearly perfect",
-                "high, and near 0",
-                _high_against_perfect,
-            ),
-            Claim("7.2 Q1", "PoRC's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("PoRC")),
-            Claim("7.2 Q1", "CH's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("CH")),
-            Claim(
-                "7.2 Q1",
-                "KG's and PKG's imbalance grows linearly with the workers",
-                "10 times from 10 to 100",
-                _grows_linearly,
-            ),
-            Claim(
-                "7.2 Q1",
-                "PoRC needs as little memory as PKG",
-                "about 1 (log scale)",
-                _as_low_as_pkg,
-                "PoRC splits every key that meets a full bin, PKG none into more than two.",
-            ),
-        ),
-    ),
-    Experiment(
-        "heterogeneous",
-        "fig9",
-        "Imbalance and memory of the schemes",
-        f"Equal workers, one source, epsilon 0.01; CG with 10 virtual workers each. {LAW}",
-        _scheme_points,
-        measure_loads,
-        _plot_workers,
-        (
-            Claim("7.2 Q2", "KG is the least even and has the least memory", "worst, 1", _key_is_worst),
-            Claim(
-                "7.2 Q2",
-                "PKG is nearly perfect with 5 and 10 workers and grows uneven beyond",
-                "near 0, then high",
-                _pkg_fails_at_scale,
-            ),
-            Claim(
-                "7.2 Q2", "PoTC and SG are nearly perfect and need more memory", "most", _perfect_and_large
-            ),
-            Claim("7.2 Q2", "CH is bounded and needs less memory than PoTC and SG", "less", _ch_between),
-            Claim("7.2 Q2", "CG is bounded", "<= epsilon + bins/m", _bounded("CG")),
-            Claim("7.2 Q2", "CG needs less memory than CH", "below 1", _cg_below_ch),
-        ),
-    ),
-    Experiment(
-        "heterogeneous",
-        "fig10",
-        "Imbalance and memory of CG by sources and workers",
-        f"Equal workers with 10 virtual workers each, epsilon 0.01. {LAW}",
-        _source_points,
-        measure_loads,
-        _plot_sources,
-        (
-            Claim(
-                "7.2 Q3",
-                "more sources change imbalance and memory little, on a log scale",
-                "within half a decade",
-                _same_on_a_log_scale("sources", 10**0.5),
-                _SHORT,
-            ),
-            Claim(
-                "7.2 Q3",
-                "more workers change imbalance and memory little, on a log scale",
-                "within a decade",
-                _same_on_a_log_scale("workers", 10),
-                _SHORT,
-            ),
-            Claim(
-                "6.1",
-                "CG's imbalance is at most epsilon with any number of sources",
-                "<= epsilon + sources x bins/m",
-                _bounded("CG"),
-            ),
-        ),
-    ),
-    Experiment(
-        "heterogeneous",
-        "table2",
-        "The streams",
-        f"Messages, keys, share of the hottest key; ZF is one of the Zipf streams. {LAW}",
-        _data_points,
-        measure_data,
-        None,
-        (
-            Claim(
-                "7.1",
-                "sizes and skew of the streams",
-                "WP 22 M, 2.9 M keys, 9.32 percent; TW 1.2 G, 31 M, 2.67",
-                same_streams(WP=(22e6, 2.9e6, 0.0932), TW=(1.2e9, 31e6, 0.0267)),
-            ),
-        ),
-    ),
+    _figure("fig4", "Imbalance and memory of the allocations by skew",
+            "Zipf, 10^5 keys, one source, epsilon 0.3; 10, 100 and 1000 virtual workers.", _skew_points,
+            measure_loads, _Loads(x="z", xlabel="skew z", panels="{bins} bins"), (
+        Claim("5.1", "hashing and PKG grow uneven as skew and virtual workers grow", "both rise",
+              each(_uneven_by_skew_and_bins,
+                   "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's")),
+        Claim("5.1", "the other schemes perform fairly well", "low imbalance",
+              each(all_of(holds("normalised <= 0.05", symbol=("PoTC", "SG")),
+                          lambda t: _in_bound(t, "PoRC", "CH")),
+                   "settings: PoTC and SG within 5 percent, PoRC and CH within epsilon")),
+        Claim("6.1", "PoRC's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("PoRC"),
+              peer="exactly epsilon on every skewed stream"),
+        Claim("5.1", "balance is paid for with memory", "KG least, PoTC and SG most",
+              each(_memory_is_the_price, "settings with KG least, PoTC and SG most")),
+    )),
+    _figure("table1", "Normalised imbalance on WP and TW by the number of virtual workers",
+            f"One source, epsilon 0.3. {LAW}", _table_points, measure_table,
+            Lines(x="bins", y="normalised", panels="data", logx=True, logy=True, xlabel="virtual workers",
+                  ylabel="normalised imbalance"), (
+        Claim("5.1", "KG's imbalance is that of the hottest key, PKG's of half of it",
+              "n p1 - 1, n p1 / 2 - 1",
+              each(all_of(*(holds(f"abs(normalised - (bins * p1 / {homes} - 1)) <= 2", "bins >= 1000",
+                                  symbol=name)
+                            for name, homes in (("KG", 1), ("PKG", 2)))),
+                   "of KG's and PKG's values at 10^3 and 10^4 within 2 of n p1 / homes - 1")),
+        Claim("5.1", "KG at 10^4 virtual workers on WP", "931",
+              near(_value(data="WP", symbol="KG", bins=10_000), 931, 0.2), "the stand-in's p1 is another"),
+        Claim("5.1", "KG at 10^4 virtual workers on TW", "2469",
+              near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
+              "2469 = n p1 - 1 needs p1 = 24.7 percent; Table 2 gives TW 2.67, the stand-in has 4.3."),
+        Claim("5.1, 6.1", "PoTC and SG are nearly perfect", "max - mean O(ln ln n) and below 1 message",
+              graded(_gaps, lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
+                     text="max - mean at worst {:.2f} (PoTC), {:.2f} (SG) messages")),
+        Claim("5.1", "PoRC and CH reach epsilon and no more", "0.3",
+              each(lambda t: _in_bound(t, *_TIGHT) & t.only(symbol=_TIGHT).eval("normalised >= 0.29"),
+                   "values between 0.29 and epsilon + bins/m")),
+    )),
+    _figure("fig5", "Imbalance and memory of CG by epsilon",
+            f"10 workers with 10 virtual workers each, one source; KG and SG on the same ones. {LAW}",
+            _epsilon_points, measure_epsilon, _Loads(x="epsilon", logx=True, rows=_level_rows), (
+        Claim("7.2 Q1", "epsilon trades imbalance for memory", "monotone",
+              each(_trades, "steps to a larger epsilon with more imbalance or less memory")),
+        Claim("7.2 Q1", "CG lies between KG and SG", "between",
+              Rule(_interpolates, lambda found: share(found[0]), "{1}")),
+        Claim("6.1", "CG's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("CG")),
+        Claim("6.2", "with epsilon > 1/(n - 1) no key is on all virtual workers", "fewer than 100",
+              graded(_hottest, lambda most, bins: most < bins, text="hottest key on at most {:g} of {}")),
+    )),
+    _figure("fig6", "Imbalance and memory of CG by allocation",
+            f"Equal workers with 10 virtual workers each, one source, epsilon 0.01. {LAW}",
+            lambda config: _by_workers(config, *ALLOCATIONS, inside=True), measure_loads,
+            _Loads(x="workers"), (
+        Claim("7.2 Q1", "KG and PKG are uneven, PoTC and SG nearly perfect", "high, and near 0",
+              each(_high_against_perfect,
+                   "settings at 50 and 100 workers: KG, PKG above 0.5, PoTC, SG below epsilon")),
+        Claim("7.2 Q1", "PoRC's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("PoRC")),
+        Claim("7.2 Q1", "CH's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("CH")),
+        Claim("7.2 Q1", "KG's and PKG's imbalance grows linearly with the workers", "10 times from 10 to 100",
+              graded(_tenfold, lambda found: all(5 <= times <= 20 for times in found),
+                     lambda found: min(found) > 1,
+                     lambda found: f"from 10 to 100 workers {', '.join(f'{n:.2f}' for n in found)} times")),
+        Claim("7.2 Q1", "PoRC needs as little memory as PKG", "about 1 (log scale)",
+              at_most(ratio("memory", "PoRC", "PKG", "data", "workers"), 1.25, 10**0.5, "{:.2f} times PKG's"),
+              "PoRC splits every key that meets a full bin, PKG none into more than two."),
+    )),
+    _figure("fig9", "Imbalance and memory of the schemes",
+            f"Equal workers, one source, epsilon 0.01; CG with 10 virtual workers each. {LAW}",
+            lambda config: _by_workers(config, *config.schemes("KG", "PKG", "PoTC", "CH", "SG", "CG")),
+            measure_loads, _Loads(x="workers"), (
+        Claim("7.2 Q2", "KG is the least even and has the least memory", "worst, 1",
+              each(_key_is_worst, "settings with KG's imbalance highest and its memory 1")),
+        Claim("7.2 Q2", "PKG is nearly perfect with 5 and 10 workers and grows uneven beyond",
+              "near 0, then high",
+              graded(_pkg_by_scale, lambda few, many: few < EPSILON and many > 0.5, lambda few,
+                     many: few < many,
+                     "at most {:.2g} up to 10 workers, at least {:.2g} from 50 on")),
+        Claim("7.2 Q2", "PoTC and SG are nearly perfect and need more memory", "most",
+              each(_perfect_and_large,
+                   "settings with PoTC's and SG's imbalance below epsilon and memory highest")),
+        Claim("7.2 Q2", "CH is bounded and needs less memory than PoTC and SG", "less",
+              each(_ch_between, "settings with CH within epsilon and less memory than PoTC and SG")),
+        Claim("7.2 Q2", "CG is bounded", "<= epsilon + bins/m", _bounded("CG")),
+        Claim("7.2 Q2", "CG needs less memory than CH", "below 1",
+              graded(ratio("memory", "CG", "CH", "data", "workers",
+                           take=lambda r: (r.min(), r.max(), r.mean())),
+                     lambda low, high, mean: high < 1, lambda low, high, mean: mean < 1,
+                     "CG's memory {:.2f} to {:.2f} of CH's")),
+    )),
+    _figure("fig10", "Imbalance and memory of CG by sources and workers",
+            f"Equal workers with 10 virtual workers each, epsilon 0.01. {LAW}", _source_points, measure_loads,
+            _Loads(x="sources", by="{workers} workers", logx=True), (
+        Claim("7.2 Q3", "more sources change imbalance and memory little, on a log scale",
+              "within half a decade", _little_change("sources", 10**0.5), _SHORT),
+        Claim("7.2 Q3", "more workers change imbalance and memory little, on a log scale", "within a decade",
+              _little_change("workers", 10), _SHORT),
+        Claim("6.1", "CG's imbalance is at most epsilon with any number of sources",
+              "<= epsilon + sources x bins/m", _bounded("CG")),
+    )),
+    _figure("table2", "The streams",
+            f"Messages, keys, share of the hottest key; ZF is one of the Zipf streams. {LAW}",
+            data_points("WP", "TW", ZF=zipf(1.0, 1e5, 1e6)), measure_data, None, (
+        Claim("7.1", "sizes and skew of the streams",
+              "WP 22 M, 2.9 M keys, 9.32 percent; TW 1.2 G, 31 M, 2.67",
+              same_streams(WP=(22e6, 2.9e6, 0.0932), TW=(1.2e9, 31e6, 0.0267))),
+    )),
 ]

@@ -1,0 +1,321 @@
+"""How claims are judged: a rule measures a table, grades what it measured, and says it.
+
+A rule is a row of data: ``at_most(ratio("memory", "CG", "CH", "workers"), 1.0, loosely=1.1)``. What it
+measures is a function from the figure's :class:`Table` to a number, to a tuple whose first element is graded
+and whose others are only told, or to a dict of named numbers; ``text`` is a format for it, or a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, VERDICTS, Judgement
+from evenflow.papers.table import Table
+
+Measure = Callable[[Any], Any]  # from a Table
+Text = str | Callable[[Any], str]
+Names = str | tuple[str, ...]
+NUMBER = "{:.4g}"  # how a number is told unless a rule says otherwise
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is measured, how that is graded, and how it is told."""
+
+    measure: Measure
+    grade: Callable[[Any], str]
+    text: Text = NUMBER
+
+    def __call__(self, table: Table) -> Judgement:
+        """Judge a figure's table."""
+        found = self.measure(table)
+        verdict = self.grade(found)
+        if not isinstance(self.text, str):
+            return Judgement(verdict, self.text(found))
+        if isinstance(found, dict):
+            return Judgement(
+                verdict, named(".4g")(found) if self.text == NUMBER else self.text.format(**found)
+            )
+        return Judgement(verdict, self.text.format(*(found if isinstance(found, tuple) else (found,))))
+
+
+def verdict_of(good: Any, fair: Any = False) -> str:
+    """Return holds if ``good``, holds in direction if ``fair``, else differs."""
+    return HOLDS if good else DIRECTION if fair else DIFFERS
+
+
+def share(checks: list[bool]) -> str:
+    """Return holds if all checks do, holds in direction if three quarters do."""
+    return verdict_of(all(checks), sum(checks) >= 0.75 * len(checks)) if checks else UNTESTED
+
+
+# Comparators
+
+
+def at_most(measure: Measure, limit: float, loosely: float | None = None, text: Text = NUMBER) -> Rule:
+    """Hold up to ``limit``, in direction up to ``loosely``."""
+    return _bound(measure, lambda x: x <= limit, lambda x: loosely is not None and x <= loosely, text)
+
+
+def at_least(measure: Measure, limit: float, loosely: float | None = None, text: Text = NUMBER) -> Rule:
+    """Hold from ``limit`` on, in direction from ``loosely`` on."""
+    return _bound(measure, lambda x: x >= limit, lambda x: loosely is not None and x >= loosely, text)
+
+
+def between(
+    measure: Measure, low: float, high: float, above: float = float("inf"), text: Text = "{:.2f}x"
+) -> Rule:
+    """Hold from ``low`` to ``high``, in direction if more than ``above``."""
+    return _bound(measure, lambda x: low <= x <= high, lambda x: x > above, text)
+
+
+def near(
+    measure: Measure, paper: float, within: float, beyond: float | None = None, text: Text = NUMBER
+) -> Rule:
+    """Hold within a share of the paper's number; in direction on the same side of ``beyond``."""
+    return Rule(measure, lambda v: _near(_first(v), paper, within, beyond), text)
+
+
+def as_printed(
+    measure: Measure, paper: Mapping[str, float], within: float, beyond: float | None = None,
+    by_order: bool = False, least: float = 0.0, unit: str = "",
+) -> Rule:  # fmt: skip
+    """Compare named numbers with the paper's, each within a share of it (of ``least``, if that is more).
+
+    In direction if all are on the paper's side of ``beyond``, or, ``by_order``, in the paper's order;
+    ``unit`` is the one that is set to the paper's number, where only ratios can be compared.
+    """
+
+    def measured(t: Any) -> dict[str, float]:
+        found = measure(t)
+        scale = found[unit] / paper[unit] if unit else 1.0
+        return {name: float(found[name] / scale) for name in paper}
+
+    def grade(found: dict[str, float]) -> str:
+        if not by_order:
+            return max(
+                (_near(found[name], x, within, beyond) for name, x in paper.items()), key=VERDICTS.index
+            )
+        close = all(abs(found[name] - x) <= within * max(x, least) for name, x in paper.items())
+        return verdict_of(close, sorted(paper, key=paper.__getitem__) == sorted(found, key=found.__getitem__))
+
+    return Rule(measured, grade, named(".4g"))
+
+
+def each(measure: Measure, what: Text, also: Callable[[Any], str] | None = None) -> Rule:
+    """Hold if all checks do, in direction if three quarters do; ``also`` says more of the table."""
+
+    def checked(table: Any) -> tuple[list[bool], str]:
+        told = what if isinstance(what, str) else what(table)
+        return _flat(measure(table)), told + (f"; {also(table)}" if also else "")
+
+    def text(found: tuple[list[bool], str]) -> str:
+        checks, told = found
+        return f"{sum(checks)} of {len(checks)} {told}" if checks else "no points"
+
+    return Rule(checked, lambda found: share(found[0]), text)
+
+
+def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text = NUMBER) -> Rule:
+    """Hold if ``good``, in direction if ``fair``; both are functions of what was measured."""
+
+    def grade(found: Any) -> str:
+        told = found if isinstance(found, tuple) else (found,)
+        return verdict_of(good(*told), fair(*told))
+
+    return Rule(measure, grade, text)
+
+
+def best_times(column: str, mine: Names, other: str, *by: str, paper: float) -> Rule:
+    """Hold if the best ratio is from four fifths to five fourths of the paper's, in direction above 1.05."""
+    return between(ratio(column, mine, other, *by), 0.8 * paper, 1.25 * paper, 1.05)
+
+
+# What is measured
+
+
+def largest(column: str, query: str = "", **where: Any) -> Measure:
+    """Measure the largest value of a column."""
+    return lambda t: t.only(query, **where)[column].max()
+
+
+def average(column: str, query: str = "", **where: Any) -> Measure:
+    """Measure the mean of a column."""
+    return lambda t: t.average(column, query, **where)
+
+
+def lowest(column: str, x: str, query: str = "", **where: Any) -> Measure:
+    """Measure the smallest mean of a column over the values of ``x``."""
+    return lambda t: min(t.curve(column, x, query, **where).values())
+
+
+def values(column: str, *names: str, **where: Any) -> Measure:
+    """Measure the mean of a column for each subject, by name; for ``names``, if any are given."""
+
+    def measured(t: Any) -> dict[str, float]:
+        found = t.wide(column, **where).iloc[0]
+        return {name: float(found[name]) for name in (names or found.index)}
+
+    return measured
+
+
+def ratio(
+    column: str, top: Names, bottom: str, *by: str, take: Callable[[Any], Any] = max, query: str = "",
+    **where: Any
+) -> Measure:  # fmt: skip
+    """Measure a subject's value (the least of several) relative to another's; of all ``by`` the largest."""
+
+    def measured(t: Any) -> Any:
+        wide = t.wide(column, *by, query=query, **where)
+        return take(_known(wide[list(_tuple(top))].min(axis=1, skipna=False) / wide[bottom]))
+
+    return measured
+
+
+def reduction(column: str, mine: Names, other: str, *by: str, query: str = "", **where: Any) -> Measure:
+    """Measure by how much a subject's value (the largest of several) lies below another's, at best."""
+
+    def measured(t: Any) -> Any:
+        wide = t.wide(column, *by, query=query, **where)
+        return max(
+            _known(1 - wide[list(_tuple(mine))].max(axis=1, skipna=False) / wide[other].clip(lower=1e-12))
+        )
+
+    return measured
+
+
+def gain(column: str, top: str, bottom: str, *by: str, **more: Any) -> Measure:
+    """Measure by how much one subject's value exceeds another's, as a share."""
+    found = ratio(column, top, bottom, *by, **more)
+    return lambda t: found(t) - 1
+
+
+def apart(column: str, names: tuple[str, ...], *by: str, query: str = "", **where: Any) -> Measure:
+    """Measure how far subjects lie apart: max / min - 1, in the worst combination of ``by``."""
+
+    def measured(t: Any) -> Any:
+        wide = t.wide(column, *by, query=query, **where)[list(names)]
+        return (wide.max(axis=1) / wide.min(axis=1) - 1).max()
+
+    return measured
+
+
+def changes(column: str, names: Names, query: str = "") -> Measure:
+    """Measure how much a subject's values change over the figure: max / min - 1, of the worst subject."""
+
+    def measured(t: Any) -> Any:
+        own = [t.only(query, **{t.subject: name})[column] for name in _tuple(names)]
+        return max(column.max() / column.min() - 1 for column in own)
+
+    return measured
+
+
+def below(
+    column: str, low: Names, high: Names, *by: str, factor: float = 1.0, plus: float = 0.0,
+    strictly: bool = False, query: str = "", **where: Any,
+) -> Measure:  # fmt: skip
+    """Check that each of ``low`` is at most ``factor`` times each of ``high``, for every ``by``."""
+
+    def measured(t: Any) -> Any:
+        wide = t.wide(column, *by, query=query, **where)
+        pairs = [(wide[a], wide[b] * factor + plus) for a, b in product(_tuple(low), _tuple(high))]
+        return [a < b if strictly else a <= b for a, b in pairs]
+
+    return measured
+
+
+def compared(column: str, *by: str, check: str, query: str = "", **where: Any) -> Measure:
+    """Check a pandas expression of subjects, such as "`w-choices` <= `d-choices`", in every combination."""
+    return lambda t: t.wide(column, *by, query=query, **where).eval(check)
+
+
+def holds(check: str, query: str = "", **where: Any) -> Measure:
+    """Check a pandas expression of columns in every row."""
+    return lambda t: t.only(query, **where).eval(check)
+
+
+def is_highest(column: str, name: str, names: tuple[str, ...], *by: str, query: str = "") -> Measure:
+    """Check that no subject of ``names`` has more than ``name``, in every combination of ``by``."""
+
+    def measured(t: Any) -> Any:
+        wide = t.wide(column, *by, query=query)[list(names)]
+        return wide[name] == wide.max(axis=1)
+
+    return measured
+
+
+def steps(column: str, x: str, falling: bool = False, query: str = "", **where: Any) -> Measure:
+    """Check that a column rises (or falls) from each value of ``x`` to the next."""
+
+    def measured(t: Any) -> list[bool]:
+        pairs = pairwise(t.curve(column, x, query, **where).values())
+        return [later < earlier if falling else later > earlier for earlier, later in pairs]
+
+    return measured
+
+
+def at_scale(measure: Measure) -> Measure:
+    """Measure at the largest number of workers alone."""
+    return lambda t: measure(t.only(workers=t["workers"].max()))
+
+
+def all_of(*measures: Measure) -> Measure:
+    """Join the checks of several measures."""
+    return lambda t: [check for measure in measures for check in _flat(measure(t))]
+
+
+# How it is told
+
+
+def named(spec: str = ".3g", prefix: str = "", names: tuple[str, ...] = ()) -> Callable[[Any], str]:
+    """Write named numbers: those of a dict, or of ``names``."""
+    return lambda found: prefix + ", ".join(f"{name} {found[name]:{spec}}" for name in (names or found))
+
+
+def curve_text(found: Mapping[float, float]) -> str:
+    """Write the values of a curve."""
+    return ", ".join(f"{value:.4g} at {x:g}" for x, value in found.items())
+
+
+def _tuple(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names
+
+
+def _known(ratios: Any) -> Any:
+    """Return the ratios of combinations in which both subjects were measured."""
+    found = ratios.dropna()
+    if found.empty:
+        raise KeyError("a combination with both subjects")
+    return found
+
+
+def _first(found: Any) -> Any:
+    return found[0] if isinstance(found, tuple) else found
+
+
+def _bound(measure: Measure, good: Callable[[Any], bool], fair: Callable[[Any], bool], text: Text) -> Rule:
+    """Grade a number, or each of several by name."""
+
+    def grade(found: Any) -> str:
+        numbers = list(found.values()) if isinstance(found, dict) else [_first(found)]
+        return verdict_of(all(map(good, numbers)), all(map(fair, numbers)))
+
+    return Rule(measure, grade, text)
+
+
+def _near(value: float, paper: float, within: float, beyond: float | None) -> str:
+    fair = beyond is not None and (value - beyond) * (paper - beyond) > 0
+    return verdict_of(abs(value - paper) <= within * abs(paper), fair)
+
+
+def _flat(checks: Any) -> list[bool]:
+    if isinstance(checks, Table):
+        return _flat(checks.to_numpy())
+    if isinstance(checks, Iterable):
+        return [bool(check) for part in checks for check in np.ravel(part)]
+    return [bool(checks)]
