@@ -53,6 +53,7 @@ def stateful(
     alpha: float | None = None,
     control: str | Path | None = None,
     checkpoint: str | Path | None = None,
+    accept_gap: bool = False,
     **parameters: Any,
 ) -> StatefulWriter:
     """Return a writer whose ``start(sink)`` runs ``using`` over a stream, with state at the path ``state``.
@@ -70,6 +71,10 @@ def stateful(
     ``state`` is a folder that driver and workers see: of this machine, or shared by a cluster. It holds the
     table, staged outputs, the checkpoint and the control directory, unless these have paths of their own.
     Batches stay readable by `read_state` for the time ``keep``.
+
+    A state and a checkpoint that do not belong together (one was deleted, restored from a copy, or is another
+    query's) are refused, since rows would be lost or counted twice. ``accept_gap=True`` goes on all the same
+    and records in the commit, the log and `StatefulQuery.gaps` what was skipped; pass it for one start only.
     """
     if not df.isStreaming:
         raise EvenflowError("df is not a stream; read it with spark.readStream, or use apply on a batch.")
@@ -118,6 +123,7 @@ def stateful(
         late=late,
         keep=seconds_of(keep, "keep"),
         beat=None if heartbeat is None else len(names),
+        accept_gap=accept_gap,
     )
     _check_time(setting)
     frame = numbered(frame)
