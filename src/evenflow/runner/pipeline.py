@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -130,7 +130,7 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
         )
         _check_app(job, folder)
         seen = Progress(job.workers, rows=[0] * job.workers)
-        seen.view = _remembered(folder)[1]
+        seen.view = _remembered(folder).view
         watch(seen)
         setting = replace(setting, exam=job.app.exam(job.input.table, job.input.key))
         (_read_at_once if job.at_once else _stream)(job, setting, seen, watch)
@@ -238,7 +238,7 @@ def _read_at_once(job: Job, setting: Setting, seen: Progress, watch: Callable[[P
             own = isinstance(failed[0], EvenflowError)
             raise failed[0] if own else EvenflowError(f"the job failed: {reason(failed[0])}")
         seen.batches += 1
-        seen.view = _remembered(setting.folder)[1]
+        seen.view = _remembered(setting.folder).view
         _take_busy(seen, setting)
         first = next(iter(seen.worked), (None,))[0]  # rows of the first reading: the others read the same
         for (run_id, _, worker), (rows, _) in seen.worked.items():
@@ -251,10 +251,17 @@ def _write(app: App, sink: str | None, setting: Setting, frame: DataFrame, batch
     """Fold what a batch changed into the view and write it; the same batch again writes the same."""
     frame = frame.persist()
     try:
-        done, view = _remembered(setting.folder)
-        if batch > done:
+        done, query = _remembered(setting.folder), _query_id(setting.folder)
+        if batch not in (done.batch, done.batch + 1) or (done.batch >= 0 and done.query != query):
+            raise EvenflowError(
+                f"the checkpoint {setting.folder} has results of batch {done.batch} of query {done.query}, "
+                f"and Spark asks for batch {batch} of query {query}; restore the folder as a whole, or give "
+                "another one."
+            )
+        view = done.view
+        if batch > done.batch:
             view = app.fold(view, frame, setting)
-            _replace(setting.folder / VIEW_FILE, {"batch": batch, "view": view})
+            _replace(setting.folder / VIEW_FILE, {"batch": batch, "query": query, "view": view})
         if sink is None:
             return
         if app.writes_rows:
@@ -272,13 +279,28 @@ def _replace(path: Path, value: Any) -> None:
     draft.replace(path)
 
 
-def _remembered(folder: Path) -> tuple[int, View]:
-    """Return the last batch and the view after it."""
+class Remembered(NamedTuple):
+    """The last batch, the query that it was of (None: all rows at once) and the view after it."""
+
+    batch: int
+    query: str | None
+    view: View
+
+
+def _remembered(folder: Path) -> Remembered:
     try:
         found = json.loads((folder / VIEW_FILE).read_text())
     except FileNotFoundError:
-        return -1, {}
-    return int(found["batch"]), found["view"]
+        return Remembered(-1, None, {})
+    return Remembered(int(found["batch"]), found.get("query"), found["view"])
+
+
+def _query_id(folder: Path) -> str | None:
+    """Return the id that Spark gave the query; None where all rows are read at once."""
+    try:
+        return str(json.loads((folder / "query" / "metadata").read_text())["id"])
+    except FileNotFoundError:
+        return None
 
 
 def _is_over(job: Job, query: Any) -> bool:
@@ -299,7 +321,7 @@ def _look(query: Any, seen: Progress, setting: Setting) -> None:
                     seen.last, seen.batches = batch, seen.batches + 1
                     seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]
                     seen.seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-                    seen.view = _remembered(setting.folder)[1]
+                    seen.view = _remembered(setting.folder).view
                     _take_busy(seen, setting)
 
 

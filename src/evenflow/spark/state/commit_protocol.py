@@ -141,7 +141,7 @@ class MicroBatches:
         control = Control(self.setting.control)
         loads = committed.loads
         if self._told is None:
-            self._told = {note.get("commit") for note in control.notes("batch")}
+            self._told = {note.get("commit", "") for note in control.notes("batch")}
         if committed.identity in self._told:
             return
         self._told = {committed.identity}
