@@ -129,7 +129,7 @@ def restore_older_checkpoint(query: Query) -> dict[str, Any]:
 LOST = r"is at batch 1, and the checkpoint .* asks for batch 3, so batch 2 would be missing"
 OLDER = r"is at batch 0, and the checkpoint .* asks for batch 3, so batches 1 to 2 would be missing"
 NO_STATE = r"there is no state at .* asks for batch 3, so batches 0 to 2 would be missing"
-NEW = r"is at batch 2 of query [0-9a-f-]{36}, and the checkpoint .* (is new|belongs to query [0-9a-f-]{36}) and asks"
+NEW = r"is at batch 2 of query [0-9a-f-]{36}, and the checkpoint .* (is new|belongs to query \S+) and asks"
 AHEAD = r"is at batch 2, and the checkpoint .* asks for batch 1, which is in the state already"
 # what is done, the sentence, the files in the state after accept_gap=True, what it records, the next batch
 CASES: list[tuple[Callable[[Query], dict[str, Any]], str, list[int], Any, int]] = [
@@ -439,6 +439,18 @@ def test_a_log_entry_lost_while_the_query_runs(spark: Any, tmp_path: Path) -> No
         running.stop()
 
 
+def test_a_state_without_a_batch_fits_a_checkpoint_without_one(spark: Any, tmp_path: Path) -> None:
+    query = Query(spark, tmp_path)
+    (tmp_path / "in").mkdir()
+    query.run()
+    assert list(history(query.state)) == []
+    query.run()  # a checkpoint with an id and no batch
+    shutil.rmtree(query.checkpoint)
+    query.feed()
+    query.run(trigger={"availableNow": True})
+    assert query.held() == query.expected()
+
+
 def test_damaged_logs_are_named(spark: Any, tmp_path: Path) -> None:
     query = Query(spark, tmp_path)
     query.feed(2)
@@ -489,12 +501,17 @@ def test_requests_for_workers_of_other_clocks_and_states(
     query = Query(spark, tmp_path, control=tmp_path / "control")
     query.feed()
     query.run().rescale(4)
+    older = tmp_path / "older"
+    shutil.copy(tmp_path / "control" / RESCALE, older)
     query.feed()
     running = query.run()
     assert running.loads().workers == 4
     with monkeypatch.context() as clock:
         clock.setattr("evenflow.spark.state.query.time.time_ns", lambda: 1_000)
         running.rescale(2)
+    query.feed()
+    assert query.run().loads().workers == 2
+    older.rename(tmp_path / "control" / RESCALE)  # an older control directory was restored
     query.feed()
     assert query.run().loads().workers == 2
     assert Control(tmp_path / "control").read(RESCALE, RESCALE) is not None
