@@ -32,6 +32,11 @@ class Checkpoint:
         self.location = location.rstrip("/")
         self.spark = spark
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is read as files of this machine."""
+        return self._folder() is not None
+
     def query(self) -> str | None:
         """Return the id that Spark gave the query; None if it has given none yet."""
         text = self._text("metadata")

@@ -27,7 +27,7 @@ from evenflow.owners import Ownership
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.state.batch import Batch, collect, idle
 from evenflow.spark.state.compaction import Merge, needed_by, runs_to_merge
-from evenflow.spark.state.continuity import asked_for, next_step
+from evenflow.spark.state.continuity import Asked, asked_for, next_step
 from evenflow.spark.state.files import StateFile
 from evenflow.spark.state.lock import take_lock
 from evenflow.spark.state.owner_lookup import Owners
@@ -56,10 +56,11 @@ class MicroBatches:
         self.sink = sink
         self._table: StateTable | None = None
         self._finished = 0.0
+        self._asked: Asked | None = None  # the batch that this process did last
         self._told: set[str] | None = None  # commits that are in the log
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": None}
+        return {**self.__dict__, "_table": None, "_asked": None}
 
     def table(self) -> StateTable:
         """Return the state's table, opened once per process."""
@@ -82,7 +83,7 @@ class MicroBatches:
         table = self.table()
         table.refresh()
         committed = table.committed
-        asked = asked_for(self.setting, committed, batch, df.sparkSession)
+        asked = asked_for(self.setting, committed, batch, df.sparkSession, self._asked)
         step = next_step(self.setting, committed, asked)
         if not self._finished:
             table.sweep()  # not before: what does not belong together may have to go back
@@ -94,6 +95,7 @@ class MicroBatches:
         self.emit(df.sparkSession, committed)
         self.merge(df.sparkSession, table)
         self._finished = time.monotonic()
+        self._asked = asked
 
     @property
     def elapsed(self) -> float | None:

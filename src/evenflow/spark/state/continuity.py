@@ -33,7 +33,7 @@ class Asked:
     query: str | None  # None: the checkpoint is new
     offsets: str | None  # digest of the batch; None: unknown; ABSENT: Spark has not written it down yet
     at_state: str | None  # digest, in the checkpoint, of the batch that the state is at; None: unknown
-    previous: str | None  # digest of the batch before this one; None: unknown
+    checkpoint: Checkpoint
     unknown: str = ""  # why the query's id could not be read
 
 
@@ -69,20 +69,31 @@ def asked_next(setting: Setting, committed: Committed | None, spark: SparkSessio
     return asked_for(setting, committed, batch, spark)
 
 
-def asked_for(setting: Setting, committed: Committed | None, batch: int, spark: SparkSession) -> Asked:
-    """Return what is known of a batch that Spark asks for; say so in the log if its query is not."""
+def asked_for(
+    setting: Setting,
+    committed: Committed | None,
+    batch: int,
+    spark: SparkSession,
+    before: Asked | None = None,
+) -> Asked:
+    """Return what is known of a batch that Spark asks for; say so in the log if its query is not.
+
+    ``before``: the batch that this process did last. What cannot have changed since is not read again from a
+    checkpoint that is read through Spark, where every file is a job.
+    """
     checkpoint, unknown = Checkpoint(setting.checkpoint, spark), ""
-    query = offsets = at_state = previous = None
+    query = offsets = at_state = None
     try:
-        query = checkpoint.query()
+        goes_on = before is not None and not before.unknown and not checkpoint.is_local
+        query = before.query if before is not None and goes_on else checkpoint.query()
         offsets = checkpoint.digest(batch)
-        if committed is not None:
+        if committed is not None and not goes_on:
             at_state = checkpoint.digest(committed.spark_batch) or None
-            previous = checkpoint.digest(batch - 1) or None
     except UnreadableCheckpoint as error:
         unknown = str(error)
-        _say_unknown(setting, unknown)
-    return Asked(batch, query, offsets, at_state, previous, unknown)
+        if before is None or not before.unknown:
+            _say_unknown(setting, unknown)
+    return Asked(batch, query, offsets, at_state, checkpoint, unknown)
 
 
 def _say_unknown(setting: Setting, why: str) -> None:
@@ -181,5 +192,9 @@ def _rewind(setting: Setting, asked: Asked) -> str:
     """Name the batch of the state from which the checkpoint goes on, if the state can still go back there."""
     if asked.batch == 0 or asked.query is None:
         return ""
-    batch = batch_to_rewind_to(Path(setting.root), asked.query, asked.batch - 1, asked.previous)
+    try:
+        offsets = asked.checkpoint.digest(asked.batch - 1) or None
+    except UnreadableCheckpoint:
+        return ""
+    batch = batch_to_rewind_to(Path(setting.root), asked.query, asked.batch - 1, offsets)
     return "" if batch is None else f"call rewind_state({setting.root!r}, batch={batch}), "
