@@ -112,7 +112,7 @@ def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:
 def test_half_of_a_checkpoint_is_refused(spark: Any, tmp_path: Path, lost: str) -> None:
     """Spark would begin again at batch 0, which the view has, or the view would begin in the middle."""
     folder = tmp_path / "checkpoint"
-    source = "zipf:z=1.4,keys=50,messages=2000,seed=3"
+    source = "zipf:z=1.4,keys=50,messages=50000,seed=3"
 
     def job() -> Job:
         return Job(opened(spark, source), parse_app("top-k"), 4, ef.scheme("key"), checkpoint=str(folder))

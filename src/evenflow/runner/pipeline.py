@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from evenflow.apps import parse_app
@@ -175,6 +176,8 @@ def _stream(job: Job, setting: Setting, seen: Progress, watch: Callable[[Progres
             _look(query, seen, setting)
             watch(seen)
             query.awaitTermination(CHECK_SECONDS)
+    except StreamingQueryException as error:
+        raise EvenflowError(f"the query failed: {reason(error)}") from error
     finally:
         query.stop()
         _look(query, seen, setting)
