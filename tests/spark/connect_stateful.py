@@ -21,9 +21,11 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     write_batches(folder / "in", [table.slice(0, 100), table.slice(100, 100)])
     out = str(folder / "out")
 
-    def start() -> Any:
+    def start(state: str = "state", checkpoint: str = "state/_checkpoint") -> Any:
         stream = read_batches(spark, folder / "in", STREAM)
-        return stateful(stream, "key", Adding(), OUTPUT, folder / "state", 2).start(out)
+        return stateful(
+            stream, "key", Adding(), OUTPUT, folder / state, 2, checkpoint=folder / checkpoint
+        ).start(out)
 
     seen: dict[str, Any] = {}
     query = start()
@@ -46,6 +48,10 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     query = wait_for(lambda: restarted(start), "the lock of the query that was stopped", 60)
     query.processAllAvailable()
     query.stop()
+    seen["no state"] = refusal(lambda: start(state="elsewhere"))
+    seen["new checkpoint"] = wait_for(
+        lambda: refusal(lambda: start(checkpoint="new"), "another query works"), "the lock", 60
+    )
 
     silent = stateful(
         read_batches(spark, folder / "in", STREAM), "key", Sessions(0.1), OUTPUT, folder / "silent", 2,
@@ -54,6 +60,15 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     wait_for(lambda: (folder / "silent").exists() and forgot(spark, folder), "the time-outs", 120)
     silent.stop()
     return seen
+
+
+def refusal(start: Any, passing: str | None = None) -> str:
+    """Return why a start is refused; nothing while it is for a reason that will pass."""
+    try:
+        start().stop()
+    except EvenflowError as error:
+        return "" if passing is not None and passing in str(error) else str(error)
+    return "not refused"
 
 
 def restarted(start: Any) -> Any:

@@ -39,6 +39,15 @@ class Adding(KeyedProcessor):
         return new, [{"key": key, "n": new["n"], "total": new["total"]}]
 
 
+class Counting(Adding):
+    """Counts and adds up rows in any order, also again."""
+
+    def process(self, key: Any, state: Any, rows: Any) -> Any:
+        numbers = rows["number"].to_pylist()
+        new = {"n": state["n"] + len(numbers), "total": state["total"] + sum(numbers), "last": numbers[-1]}
+        return new, [{"key": key, "n": new["n"], "total": new["total"]}]
+
+
 class Everything(KeyedProcessor):
     """Keeps states of many types, from rows as pandas; a key has several columns."""
 

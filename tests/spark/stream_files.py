@@ -51,9 +51,9 @@ def write_batches(folder: Path, batches: Sequence[pa.Table], first: int = 0) -> 
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
-def read_batches(spark: Any, folder: Path, schema: str) -> Any:
-    """Return the stream of these files, one per micro-batch."""
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+def read_batches(spark: Any, folder: Path, schema: str, files: int = 1) -> Any:
+    """Return the stream of these files, one, or so many, per micro-batch."""
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(folder))
 
 
 def run_to_end(frame: Any, mode: str, name: str, checkpoint: Path) -> list[Any]:

@@ -108,6 +108,22 @@ def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:
         run(other, silent)
 
 
+@pytest.mark.parametrize("lost", ["query", "view.json"])
+def test_half_of_a_checkpoint_is_refused(spark: Any, tmp_path: Path, lost: str) -> None:
+    """Spark would begin again at batch 0, which the view has, or the view would begin in the middle."""
+    folder = tmp_path / "checkpoint"
+    source = "zipf:z=1.4,keys=50,messages=50000,seed=3"
+
+    def job() -> Job:
+        return Job(opened(spark, source), parse_app("top-k"), 4, ef.scheme("key"), checkpoint=str(folder))
+
+    with pytest.raises(KeyboardInterrupt):
+        run(job(), StopAfter(2))
+    (folder / lost).rename(tmp_path / "lost")
+    with pytest.raises(ef.EvenflowError, match=r"restore the folder as a whole"):
+        run(job(), silent)
+
+
 def test_columns_of_files(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "sales.csv"
     path.write_text("day,shop,price\nmon,a,1\nmon,b,2\ntue,a,3\n")

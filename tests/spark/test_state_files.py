@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan, bucket_of, make_plan
+from evenflow.spark import KeyedProcessor
+from evenflow.spark.grouped.runs import Layout
 from evenflow.spark.state import files as state_files
+from evenflow.spark.state.batch_time import Time
 from evenflow.spark.state.compaction import needed_by, runs_to_merge
 from evenflow.spark.state.files import (
     Cache,
@@ -29,7 +32,8 @@ from evenflow.spark.state.files import (
 )
 from evenflow.spark.state.lock import release_lock, take_lock
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Owners
-from evenflow.spark.state.schema import StateLayout
+from evenflow.spark.state.schema import UNTIL, StateLayout
+from evenflow.spark.state.worker_task import Task, Work
 
 LAYOUT = StateLayout(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]))
 
@@ -203,3 +207,45 @@ def test_merged_files_leave_the_memory(tmp_path: Path) -> None:
     cache.keep_only(tmp_path / "b", files[2:])
     assert [Path(where).name for where, _ in cache.pieces] == [Path(files[n].name).name for n in (0, 2)]
     assert cache.bytes == size * 2 // 3
+
+
+class Silent(KeyedProcessor):
+    """Adds up; a key that expires is forgotten."""
+
+    state = "v long"
+
+    def start(self, key: Any) -> Any:
+        return {"v": 0}
+
+    def process(self, key: Any, state: Any, rows: Any) -> Any:
+        return {"v": state["v"] + rows.num_rows}, []
+
+    def expire(self, key: Any, state: Any) -> Any:
+        return None, [(key,)]
+
+
+def test_a_key_expires_although_another_with_its_hash_had_rows(tmp_path: Path) -> None:
+    table = rows(0, [(5, 1, 10), (5, 2, 20), (6, 3, 30)])
+    due = pa.array([1, 1, 1], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table = table.set_column(table.schema.get_field_index(UNTIL), UNTIL, due)
+    file = write_state(tmp_path, table, 0, 0, 0)
+    work = Work(
+        processor=Silent(),
+        name="Silent",
+        root=str(tmp_path),
+        batch=1,
+        layout=Layout(keys=(0, 1), key_names=("hash", "k"), rows=(1,), row_names=("k",)),
+        state=LAYOUT,
+        output=pa.schema([("k", pa.int64())]),
+        owners=Owners.of(make_plan(1, np.zeros(0, np.uint64), [], total=1, split=False)),
+        before=None,
+        files=(file,),
+        needed=((0,),),
+        time=Time("processing", 100),
+    )
+    arrived = pa.record_batch({"h": pa.array([5, 5], pa.int64()), "k": pa.array([1, 1], pa.int64())})
+    done = Task(work, 0).run([arrived])
+    assert (done["touched"], done["expired"], done["forgotten"]) == (3, 2, 2)
+    kept = StateReader(tmp_path, [StateFile(**done["state"]), file], ["k"])
+    found = kept.find(np.array([5, 5, 6]), [pa.array([1, 2, 3], pa.int64())]).states(["v"])
+    assert found == [(12,), None, None]

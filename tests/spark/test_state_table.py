@@ -77,6 +77,18 @@ def test_old_versions_and_files_go(tmp_path: Path) -> None:
     assert committed_at(tmp_path, again.table.version()) == committed(54)
 
 
+def test_a_merge_whose_log_entry_is_lost_changes_nothing(tmp_path: Path) -> None:
+    table = StateTable(tmp_path, LAYOUT)
+    for batch in range(3):
+        add(table, batch)
+    before = table.files()
+    merge(table)
+    max((tmp_path / "_delta_log").glob("*.json")).unlink()
+    again = StateTable(tmp_path, LAYOUT)
+    assert again.committed == committed(2)
+    assert {file.name for file in again.files()} == {file.name for file in before}
+
+
 def test_another_table_or_declaration_is_refused(tmp_path: Path) -> None:
     StateTable(tmp_path / "a", LAYOUT)
     other = StateLayout(LAYOUT.keys, pa.schema([("v", pa.string())]))

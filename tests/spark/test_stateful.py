@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -18,65 +17,13 @@ from pyspark.errors import StreamingQueryException
 from evenflow.errors import EvenflowError
 from evenflow.owners import AutoWorkers
 from evenflow.spark import KeyedProcessor, loads, read_state, stateful
-from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 from spark.processors import OUTPUT, STREAM, Adding, Everything, Late, Sessions
+from spark.stateful_runs import ROWS, Sunk, cut, finish, held, numbers, start, totals
 from spark.stream_files import read_batches, write_batches
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-
-ROWS = 400
-
-
-class Sunk:
-    """A sink that remembers what it was given, every time."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[int, list[Any]]] = []
-
-    def __call__(self, df: Any, batch: int) -> None:
-        self.calls.append((batch, sorted(map(tuple, df.collect()), key=str)))
-
-    def last(self) -> dict[Any, Any]:
-        return {row[0]: row[1:] for _, rows in self.calls for row in rows}
-
-
-def numbers(files: int) -> pa.Table:
-    ids = Zipf(z=1.2, keys=200, messages=ROWS * files, seed=5).generate(0, ROWS * files).ids
-    keys = [None if key == 3 else f"k{key}" for key in ids.tolist()]
-    return pa.table({"key": pa.array(keys), "number": pa.array(range(len(keys)), pa.int64())})
-
-
-def cut(table: pa.Table) -> list[pa.Table]:
-    return [table.slice(at, ROWS) for at in range(0, table.num_rows, ROWS)]
-
-
-def totals(table: pa.Table) -> dict[Any, Any]:
-    found: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for key, number in zip(table["key"].to_pylist(), table["number"].to_pylist(), strict=True):
-        found[key][0] += 1
-        found[key][1] += number
-    return {key: tuple(values) for key, values in found.items()}
-
-
-def held(state: Any) -> dict[Any, Any]:
-    return {row["key"]: (row["n"], row["total"]) for row in state.collect()}
-
-
-def start(spark: Any, folder: Path, sink: Any, using: Any = None, **options: Any) -> Any:
-    stream = read_batches(spark, folder / "in", STREAM)
-    trigger = options.pop("trigger", {})
-    return stateful(
-        stream, "key", using or Adding(), OUTPUT, state=folder / "state", **{"workers": 3, **options}
-    ).start(sink, **trigger)
-
-
-def finish(query: Any) -> None:
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
 
 
 def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -> None:
@@ -127,9 +74,8 @@ def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -
     assert query.loads().workers == 5
     assert held(read_state(spark, tmp_path / "state")) == totals(table)
     assert again.last() | sunk.last() | again.last() == totals(table)
-    other = start(spark, tmp_path, Sunk(), checkpoint=tmp_path / "other")
-    with pytest.raises(StreamingQueryException, match="belongs to another query"):
-        finish(other)
+    with pytest.raises(EvenflowError, match=r"is at batch 3 of query .* is new and asks for batch 0"):
+        start(spark, tmp_path, Sunk(), checkpoint=tmp_path / "other")
 
 
 def test_a_processor_that_fails(spark: Any, tmp_path: Path) -> None:

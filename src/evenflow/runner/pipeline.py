@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from evenflow.apps import parse_app
@@ -131,7 +132,7 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
         )
         _check_app(job, folder)
         seen = Progress(job.workers, rows=[0] * job.workers)
-        seen.view = _remembered(folder)[1]
+        seen.view = _remembered(folder).view
         watch(seen)
         setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
         (_read_at_once if job.at_once else _stream)(job, setup, seen, watch)
@@ -176,6 +177,8 @@ def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress
             _look(query, seen, setup)
             watch(seen)
             query.awaitTermination(CHECK_SECONDS)
+    except StreamingQueryException as error:
+        raise EvenflowError(f"the query failed: {reason(error)}") from error
     finally:
         query.stop()
         _look(query, seen, setup)
@@ -239,7 +242,7 @@ def _read_at_once(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Pr
             own = isinstance(failed[0], EvenflowError)
             raise failed[0] if own else EvenflowError(f"the job failed: {reason(failed[0])}")
         seen.batches += 1
-        seen.view = _remembered(setup.folder)[1]
+        seen.view = _remembered(setup.folder).view
         _take_busy(seen, setup)
         first = next(iter(seen.worked), (None,))[0]  # rows of the first reading: the others read the same
         for (run_id, _, worker), (rows, _) in seen.worked.items():
@@ -252,10 +255,17 @@ def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch:
     """Fold what a batch changed into the view and write it; the same batch again writes the same."""
     frame = frame.persist()
     try:
-        done, view = _remembered(setup.folder)
-        if batch > done:
+        done, query = _remembered(setup.folder), _query_id(setup.folder)
+        if batch not in (done.batch, done.batch + 1) or (done.batch >= 0 and done.query != query):
+            raise EvenflowError(
+                f"the checkpoint {setup.folder} has results of batch {done.batch} of query {done.query}, "
+                f"and Spark asks for batch {batch} of query {query}; restore the folder as a whole, or give "
+                "another one."
+            )
+        view = done.view
+        if batch > done.batch:
             view = app.fold(view, frame, setup)
-            state = {"batch": batch, "view": view}
+            state = {"batch": batch, "query": query, "view": view}
             replace_file(setup.folder / VIEW_FILE, json.dumps(state, default=str).encode())
         if sink is None:
             return
@@ -269,13 +279,28 @@ def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch:
         frame.unpersist()
 
 
-def _remembered(folder: Path) -> tuple[int, View]:
-    """Return the last batch and the view after it."""
+class Remembered(NamedTuple):
+    """The last batch, the query that it was of (None: all rows at once) and the view after it."""
+
+    batch: int
+    query: str | None
+    view: View
+
+
+def _remembered(folder: Path) -> Remembered:
     try:
         found = json.loads((folder / VIEW_FILE).read_text())
     except FileNotFoundError:
-        return -1, {}
-    return int(found["batch"]), found["view"]
+        return Remembered(-1, None, {})
+    return Remembered(int(found["batch"]), found.get("query"), found["view"])
+
+
+def _query_id(folder: Path) -> str | None:
+    """Return the id that Spark gave the query; None where all rows are read at once."""
+    try:
+        return str(json.loads((folder / "query" / "metadata").read_text())["id"])
+    except FileNotFoundError:
+        return None
 
 
 def _is_over(job: Job, query: Any) -> bool:
@@ -296,7 +321,7 @@ def _look(query: Any, seen: Progress, setup: AppSetup) -> None:
                     seen.last, seen.batches = batch, seen.batches + 1
                     seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]
                     seen.seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-                    seen.view = _remembered(setup.folder)[1]
+                    seen.view = _remembered(setup.folder).view
                     _take_busy(seen, setup)
 
 

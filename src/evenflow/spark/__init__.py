@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from evenflow.spark.state.processor import KeyedProcessor
     from evenflow.spark.state.query import StatefulQuery
     from evenflow.spark.state.read import read_state
+    from evenflow.spark.state.rewind import rewind_state
 
 __all__ = [
     "Aggregator",
@@ -37,6 +38,7 @@ __all__ = [
     "balance",
     "loads",
     "read_state",
+    "rewind_state",
     "stateful",
 ]
 
@@ -57,6 +59,7 @@ if not TYPE_CHECKING:
             "state.processor": ["KeyedProcessor"],
             "state.query": ["StatefulQuery"],
             "state.read": ["read_state"],
+            "state.rewind": ["rewind_state"],
         },
     )
 

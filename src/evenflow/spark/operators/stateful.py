@@ -54,6 +54,7 @@ def stateful(
     alpha: float | None = None,
     control: str | Path | None = None,
     checkpoint: str | Path | None = None,
+    accept_gap: bool = False,
 ) -> StatefulWriter:
     """Return a writer whose ``start(sink)`` runs ``using`` over a stream, with state at the path ``state``.
 
@@ -94,6 +95,12 @@ def stateful(
         Settings of the adaptivity loop, see `evenflow.owners.Ownership.start`.
     control, checkpoint : str or Path, optional
         Paths of their own for the control directory and Spark's checkpoint.
+
+    accept_gap : bool
+        A state and a checkpoint that do not belong together (one was deleted, restored from a copy, or
+        belongs to another query) are refused, since rows would be lost or counted twice. True goes on all the
+        same and records what was skipped in the commit, the log and `StatefulQuery.gaps`; pass it for one
+        start only.
 
     Returns
     -------
@@ -152,6 +159,7 @@ def stateful(
         late=late,
         keep=seconds_of(keep, "keep"),
         beat=None if heartbeat is None else len(names),
+        accept_gap=accept_gap,
     )
     _check_time(setting)
     frame = numbered(frame)

@@ -6,8 +6,8 @@ import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.routing.plan_sql import with_worker
 from evenflow.spark.state.batch_time import Time
 from evenflow.spark.state.compaction import needed_by
+from evenflow.spark.state.continuity import Step
 from evenflow.spark.state.files import DamagedFile, StateFile
 from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.state.query_config import Setting
@@ -38,12 +39,13 @@ _DONE = "done string"
 class Batch:
     """Steps 2 to 4 of :mod:`evenflow.spark.state.commit_protocol`."""
 
-    def __init__(self, setting: Setting, table: StateTable, df: DataFrame, batch: int, elapsed: float | None):
+    def __init__(self, setting: Setting, table: StateTable, df: DataFrame, step: Step, elapsed: float | None):
         self.setting = setting
         self.elapsed = elapsed  # seconds since the batch before was finished
         self.table = table
         self.df = df
-        self.batch = batch
+        self.step = step
+        self.batch = step.batch
         self.last = table.committed
         self.decision: Decision | None = None
 
@@ -75,10 +77,15 @@ class Batch:
                 ownership.sizing = None if setting.auto is None else Sizing(setting.auto)
                 self._rescale(ownership, setting.workers if setting.auto is None else ownership.workers)
         asked = Control(setting.control).read(RESCALE, RESCALE)
-        if asked is not None and int(asked[0]["serial"]) > rescaled:
+        if asked is not None and self._is_new(asked[0], rescaled):
             rescaled = int(asked[0]["serial"])
             self._rescale(ownership, int(asked[0]["workers"]))
         return before, ownership, rescaled
+
+    def _is_new(self, request: dict[str, Any], followed: int) -> bool:
+        """Say whether a request is for this state, not one before it at the same control directory."""
+        state = request.get("state")
+        return int(request["serial"]) > followed and state in (None, self.table.identity)
 
     def _rescale(self, ownership: Ownership, workers: int) -> None:
         if workers != ownership.workers:
@@ -144,9 +151,9 @@ class Batch:
         loads = self._loads(done)
         return Committed(
             batch=self.batch,
-            query=query_id(self.setting.checkpoint),
+            query=self.step.query,
             workers=plan.workers,
-            outputs=[one["outputs"]["name"] for one in done if one["outputs"] is not None],
+            outputs=[one["outputs"] for one in done if one["outputs"] is not None],
             ownership=ownership.to_json(),
             plan=None if ownership.plan is plan else plan.to_json(),
             asked=self.setting.asked,
@@ -157,6 +164,10 @@ class Batch:
             loads=loads,
             decisions=decided,
             migration=self._migration(done, plan, before, loads),
+            shift=self.step.shift,
+            offsets=self.step.offsets,
+            gap=self.step.gap,
+            identity=uuid4().hex,
         )
 
     def _measured(self, done: list[dict[str, Any]], plan: Plan) -> Measured:
@@ -211,14 +222,6 @@ class Batch:
             "ideal": max(1, abs(plan.workers - before.workers)) / most,
             "relative_migration": keys / held * most,
         }
-
-
-def query_id(checkpoint: str) -> str | None:
-    """Return the id that Spark gave a query, from its checkpoint; None if that cannot be read here."""
-    try:
-        return str(json.loads((Path(checkpoint) / "metadata").read_text())["id"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def placed(df: DataFrame, setting: Setting, plan: Plan) -> DataFrame:

@@ -1,6 +1,7 @@
 """What happens in one micro-batch of ``stateful``, on the driver, in six steps.
 
-1. Open the table. If the batch is committed already, go to 5; if a later one is, refuse.
+1. Open the table and compare it with the checkpoint (:mod:`evenflow.spark.state.continuity`). If the batch is
+   committed already, go to 5; if it is not the one that follows, refuse.
 2. Workers process their rows and write state and output files under names of their own.
 3. Collect the names: only tasks that succeeded appear.
 4. Commit: the files, the batch's number, the outputs' names, the owners for the next batch.
@@ -13,6 +14,7 @@ table and the control directory, never in this process: on Spark Connect it is a
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,13 +25,16 @@ from pyspark.sql import DataFrame, SparkSession
 from evenflow.errors import EvenflowError
 from evenflow.owners import Ownership
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.state.batch import Batch, collect, idle, query_id
+from evenflow.spark.state.batch import Batch, collect, idle
 from evenflow.spark.state.compaction import Merge, needed_by, runs_to_merge
+from evenflow.spark.state.continuity import Asked, asked_for, next_step
 from evenflow.spark.state.files import StateFile
 from evenflow.spark.state.lock import take_lock
 from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.state.query_config import Setting
 from evenflow.spark.state.table import Committed, StateTable
+
+log = logging.getLogger("evenflow.spark")
 
 Sink = Callable[[DataFrame, int], None]
 
@@ -51,10 +56,11 @@ class MicroBatches:
         self.sink = sink
         self._table: StateTable | None = None
         self._finished = 0.0
-        self._told: int | None = None  # the last batch in the log
+        self._asked: Asked | None = None  # the batch that this process did last
+        self._told: set[str] | None = None  # commits that are in the log
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": None}
+        return {**self.__dict__, "_table": None, "_asked": None}
 
     def table(self) -> StateTable:
         """Return the state's table, opened once per process."""
@@ -62,7 +68,6 @@ class MicroBatches:
         take_lock(root, self.setting.token)
         if self._table is None:
             self._table = StateTable(root, self.setting.state, self.setting.keep)
-            self._table.sweep()
         return self._table
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -78,14 +83,19 @@ class MicroBatches:
         table = self.table()
         table.refresh()
         committed = table.committed
-        check_sequence(committed, batch, self.setting)
-        if committed is None or committed.batch < batch:
-            table.sweep_outputs(batch)
-            committed = Batch(self.setting, table, df, batch, self.elapsed).run()
+        asked = asked_for(self.setting, committed, batch, df.sparkSession, self._asked)
+        step = next_step(self.setting, committed, asked)
+        if not self._finished:
+            table.sweep()  # not before: what does not belong together may have to go back
+        if step is not None:
+            table.sweep_outputs(step.batch)
+            committed = Batch(self.setting, table, df, step, self.elapsed).run()
+        assert committed is not None
         self._tell(committed)
         self.emit(df.sparkSession, committed)
         self.merge(df.sparkSession, table)
         self._finished = time.monotonic()
+        self._asked = asked
 
     @property
     def elapsed(self) -> float | None:
@@ -94,7 +104,9 @@ class MicroBatches:
 
     def emit(self, spark: SparkSession, committed: Committed) -> None:
         """Hand the staged outputs of a batch to the sink, the first time or again."""
-        paths = [str(Path(self.setting.root) / name) for name in committed.outputs]
+        root = Path(self.setting.root)
+        check_staged(root, committed)
+        paths = [str(root / output["name"]) for output in committed.outputs]
         if paths:
             outputs = spark.read.schema(self.setting.output).parquet(*paths)
         else:
@@ -131,34 +143,35 @@ class MicroBatches:
         control = Control(self.setting.control)
         loads = committed.loads
         if self._told is None:
-            self._told = max((note.get("batch", -1) for note in control.notes("batch")), default=-1)
-        if self._told >= committed.batch:
+            self._told = {note.get("commit", "") for note in control.notes("batch")}
+        if committed.identity in self._told:
             return
-        self._told = committed.batch
+        self._told = {committed.identity}
         control.note(
             "batch", batch=committed.batch, rows=loads["rows"], keys=sum(loads["touched"]),
             pairs=sum(loads["touched"]), busy=loads["seconds"], loads=loads, watermark=committed.watermark,
+            commit=committed.identity,
         )  # fmt: skip
         decisions = Control(Path(self.setting.control) / DECISIONS)
         for decision in committed.decisions:
             decisions.note("decision", **decision)
+        if committed.gap is not None:
+            decisions.note("gap", batch=committed.batch, **committed.gap)
+            control.note("gap", batch=committed.batch, **committed.gap)
+            log.warning("accept_gap: %s", committed.gap["why"])
         if committed.migration is not None:
             decisions.note("migration", **committed.migration)
 
 
-def check_sequence(committed: Committed | None, batch: int, setting: Setting) -> None:
-    """Refuse a batch that cannot follow what is committed."""
-    if committed is None:
-        return
-    query = query_id(setting.checkpoint)
-    if query is not None and committed.query is not None and query != committed.query:
-        raise EvenflowError(
-            f"the state at {setting.root} belongs to another query ({committed.query}, now at batch "
-            f"{committed.batch}), whose checkpoint is not {setting.checkpoint}; start with its checkpoint, "
-            "or give this query a state path of its own."
-        )
-    if committed.batch > batch:
-        raise EvenflowError(
-            f"the state at {setting.root} is at batch {committed.batch}, and Spark asks for batch {batch} "
-            f"again: the checkpoint {setting.checkpoint} is older than the state; restore the two together."
-        )
+def check_staged(root: Path, committed: Committed) -> None:
+    """Refuse to emit a batch again whose staged outputs are not what was committed."""
+    for output in committed.outputs:
+        path = root / output["name"]
+        size = path.stat().st_size if path.exists() else None
+        if size != output["bytes"]:
+            found = "is missing" if size is None else f"has {size} bytes of {output['bytes']}"
+            raise EvenflowError(
+                f"batch {committed.batch} of the state at {root} is to be emitted again, and its staged "
+                f"output {path} {found}; restore it from a copy, or call rewind_state({str(root)!r}, "
+                f"batch={committed.batch - 1}) to process the batch again."
+            )

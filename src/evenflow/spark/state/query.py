@@ -14,9 +14,10 @@ from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.routing.options import check_workers
 from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.commit_protocol import DECISIONS, MicroBatches, Sink
+from evenflow.spark.state.continuity import check_start
 from evenflow.spark.state.lock import release_lock, take_lock, watch_lock
 from evenflow.spark.state.query_config import Setting
-from evenflow.spark.state.table import history
+from evenflow.spark.state.table import StateTable, history, opened
 
 BATCH_COLUMN = "batch"
 
@@ -72,9 +73,11 @@ class StatefulWriter:
         """
         setting, root = self.setting, Path(self.setting.root)
         batches = MicroBatches(setting, self._sink(sink, format))
-        remote = "connect" in type(self.frame.sparkSession).__module__
+        spark = self.frame.sparkSession
+        remote = "connect" in type(spark).__module__
         take_lock(root, setting.token)
         try:
+            check_start(setting, spark)
             if remote:  # the process that commits takes the lock itself
                 release_lock(root, setting.token)
             else:
@@ -127,8 +130,16 @@ class StatefulQuery:
     def rescale(self, workers: int) -> None:
         """Go on with another number of workers from the next micro-batch on, also after a restart."""
         check_workers(workers)
-        header = {"serial": time.time_ns(), "workers": workers}
-        if not Control(self.setting.control).write(RESCALE, RESCALE, header, {}):
+        control, root = Control(self.setting.control), Path(self.setting.root)
+        asked = control.read(RESCALE, RESCALE)
+        followed = next((committed.rescaled for _, committed in history(root)), 0)
+        latest = max(followed, 0 if asked is None else int(asked[0]["serial"]))
+        header = {
+            "serial": max(time.time_ns(), latest + 1),  # a clock may be behind that of the last request
+            "workers": workers,
+            "state": str(opened(root).metadata().id) if StateTable.exists(root) else None,
+        }
+        if not control.write(RESCALE, RESCALE, header, {}):
             raise EvenflowError(
                 f"the request cannot be written to {self.setting.control}; make that folder writable."
             )
@@ -153,6 +164,10 @@ class StatefulQuery:
     def migrations(self) -> list[dict[str, Any]]:
         """Return what moved to new owners, oldest first: batch, workers, keys, bytes, and the ideal."""
         return list(Control(Path(self.setting.control) / DECISIONS).notes("migration"))
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """Return what ``accept_gap=True`` accepted, oldest first: batches and ids of both sides."""
+        return list(Control(Path(self.setting.control) / DECISIONS).notes("gap"))
 
     def decisions(self) -> list[dict[str, Any]]:
         """Return what the adaptivity loop decided after each batch, oldest first, with its numbers."""

@@ -40,6 +40,7 @@ class Setting:
     late: str
     keep: float  # seconds
     beat: int | None  # the column that marks heartbeats
+    accept_gap: bool  # go on where state and checkpoint do not belong together
 
     @property
     def name(self) -> str:

@@ -45,7 +45,7 @@ class Committed:
     batch: int
     query: str | None  # Spark's id of the query, which stays over restarts
     workers: int
-    outputs: list[str]
+    outputs: list[dict[str, Any]]  # names and sizes of staged outputs
     ownership: str  # for the next batch
     plan: str | None  # that this batch ran with, if it is another
     asked: Any = None  # the number of workers that ``stateful`` was given
@@ -56,6 +56,16 @@ class Committed:
     loads: dict[str, Any] = field(default_factory=dict)
     decisions: list[dict[str, Any]] = field(default_factory=list)
     migration: dict[str, Any] | None = None
+    shift: int = 0  # how much larger ``batch`` is than Spark's number; not 0 after a change of checkpoints
+    offsets: str | None = None  # digest of what Spark's checkpoint says of the batch
+    gap: dict[str, Any] | None = None  # what was accepted before this batch, by ``accept_gap``
+    identity: str = ""  # of this batch's commit, and of no other
+    rewound: int | None = None  # the version that the state went back to
+
+    @property
+    def spark_batch(self) -> int:
+        """Spark's number of the batch."""
+        return self.batch - self.shift
 
     def to_json(self) -> str:
         """Return all of it; owners are packed, since there is one such text in every commit."""
@@ -90,8 +100,13 @@ class StateTable:
         self._read_version = -1
         self.refresh()
 
+    @staticmethod
+    def exists(root: Path) -> bool:
+        """Say whether there is a state at a path."""
+        return bool(DeltaTable.is_deltatable(str(root)))
+
     def _open(self) -> DeltaTable:
-        if not DeltaTable.is_deltatable(str(self.root)):
+        if not self.exists(self.root):
             interval = f"interval {max(1, round(self.keep))} seconds"
             self.root.mkdir(parents=True, exist_ok=True)
             made = {"evenflow": VERSION, "keys": self.layout.key_names}
@@ -106,7 +121,7 @@ class StateTable:
                         "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
                     },
                 )
-        table = DeltaTable(str(self.root))
+        table = opened(self.root)
         said = described(table, self.root)
         stored = pa.schema(table.schema().to_arrow())
         differing = [
@@ -124,9 +139,15 @@ class StateTable:
             )
         return table
 
+    @property
+    def identity(self) -> str:
+        """The id of the table, which a copy of it has, too."""
+        return str(self.table.metadata().id)
+
     def refresh(self) -> None:
         """See what was committed since."""
         self.table.update_incremental()
+        self._check_newest()
         if self.table.version() != self._read_version:
             self.committed = committed_at(self.root, self.table.version())
             self._read_version = self.table.version()
@@ -135,6 +156,16 @@ class StateTable:
             raise EvenflowError(
                 f"the state at {self.root} is at batch {number}, but its last commit does not say so; "
                 "something else has written to this table. Restore it, or use another path."
+            )
+
+    def _check_newest(self) -> None:
+        """Refuse to go on from a version whose log entry was removed: the next start would not find it."""
+        version = self.table.version()
+        if not (self.root / _LOG / f"{version:020}.json").exists():
+            raise EvenflowError(
+                f"version {version} of the state at {self.root} is gone from its {_LOG} folder: it was "
+                "removed, or an older copy was put in its place; stop the query, restore the state and the "
+                "checkpoint together and start again."
             )
 
     def files(self) -> list[StateFile]:
@@ -185,6 +216,7 @@ class StateTable:
         self, committed: Committed, added: Iterable[StateFile], removed: Iterable[StateFile] = ()
     ) -> None:
         """Commit files and metadata, all or nothing; refused if anyone else has committed meanwhile."""
+        self._check_newest()
         now = int(time.time() * 1000)
         new = list(added)
         actions: list[AddAction | RemoveAction] = [
@@ -235,13 +267,26 @@ class StateTable:
 
     def _retired(self) -> dict[str, float]:
         """Return files that a commit removed, and when, as far as the log goes back."""
-        retired = {}
+        retired: dict[str, float] = {}
         for path in (self.root / _LOG).glob("*.json"):
             for action in _actions(path):
                 if "remove" in action:
                     removed = action["remove"]
-                    retired[removed["path"]] = removed.get("deletionTimestamp", 0) / 1000
+                    name, when = removed["path"], removed.get("deletionTimestamp", 0) / 1000
+                    retired[name] = max(when, retired.get(name, 0.0))  # a rewind may have brought it back
         return retired
+
+
+def opened(root: Path, version: int | None = None) -> DeltaTable:
+    """Open a state's table, or say why its log cannot be read."""
+    try:
+        return DeltaTable(str(root), version=version)
+    except DeltaError as error:
+        why = str(error).strip().partition("\n")[0]
+        raise EvenflowError(
+            f"the {_LOG} folder of the state at {root} has missing or damaged files ({why:.200}); restore "
+            "the state and the checkpoint together from a copy."
+        ) from error
 
 
 def described(table: DeltaTable, root: Path) -> dict[str, Any]:
@@ -267,12 +312,17 @@ def live_files(table: DeltaTable) -> dict[str, int]:
 
 
 def history(root: Path) -> Iterator[tuple[int, Committed]]:
-    """Yield versions and what was committed with them, newest first, as far as the log goes back."""
+    """Yield versions and what was committed with them, newest first, as far as the log goes back.
+
+    What a rewind has undone is left out.
+    """
+    newest: int | None = None
     for path in sorted((root / _LOG).glob("*.json"), reverse=True):
-        if path.stem.isdigit():
+        if path.stem.isdigit() and (newest is None or int(path.stem) <= newest):
             committed = committed_at(root, int(path.stem))
             if committed is not None:
                 yield int(path.stem), committed
+                newest = newest if committed.rewound is None else committed.rewound
 
 
 def committed_at(root: Path, version: int) -> Committed | None:

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 
 from evenflow.plan.table import bucket_of
 from evenflow.spark.grouped.record_columns import Records, to_values
-from evenflow.spark.grouped.runs import HANDED, Batches, Layout, cut, failure, to_pandas
+from evenflow.spark.grouped.runs import HANDED, Batches, Layout, cut, failure, same, to_pandas
 from evenflow.spark.state.batch_time import Time
-from evenflow.spark.state.files import NEVER, DamagedFile, StateFile, StateReader, write_state
-from evenflow.spark.state.owner_lookup import Hashes, Owners
+from evenflow.spark.state.files import NEVER, DamagedFile, Piece, StateFile, StateReader, write_state
+from evenflow.spark.state.owner_lookup import Bools, Hashes, Owners
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.results import Given
 from evenflow.spark.state.schema import HASH, REMOVED, StateLayout
@@ -248,7 +248,6 @@ class Task:
 
     def _due(self, now: int) -> pa.Table | None:
         """Return the rows of this worker's keys that are due, newest by key, not touched in this batch."""
-        touched = np.unique(np.concatenate(self.hashes)) if self.hashes else np.zeros(0, np.int64)
         due = []
         for number, file in enumerate(self.reader.files):
             if file.earliest is None or file.earliest > now:
@@ -258,7 +257,7 @@ class Task:
             for piece in self.reader.pieces(file):
                 at = np.flatnonzero(piece.until <= now)
                 at = at[self.work.owners.of_hashes(piece.hashes[at]) == self.worker]
-                at = at[~np.isin(piece.hashes[at], touched)]
+                at = at[~self._touched(piece, at)]
                 if not at.size:
                     continue
                 rows = piece.rows.take(pa.array(at))
@@ -270,6 +269,21 @@ class Task:
                 if not old.all():
                     due.append(rows.take(pa.array(np.flatnonzero(~old))))
         return pa.Table.from_batches(due).combine_chunks() if due else None
+
+    def _touched(self, piece: Piece, at: npt.NDArray[np.int64]) -> Bools:
+        """Return which rows of a piece are of keys that had rows in this batch; two keys may share a hash."""
+        touched = np.zeros(at.size, np.bool_)
+        for part in self.written:
+            hashes = part.column(HASH).to_numpy()  # sorted, as the rows of a portion come
+            first, last = (np.searchsorted(hashes, piece.hashes[at], side) for side in ("left", "right"))
+            for offset in range(int((last - first).max(initial=0))):
+                here = np.flatnonzero(first + offset < last)
+                rows, others = pa.array(at[here]), pa.array((first + offset)[here])
+                equal = np.ones(here.size, np.bool_)
+                for name in self.reader.keys:
+                    equal &= same(piece.rows.column(name).take(rows), part.column(name).take(others))
+                touched[here] |= equal
+        return touched
 
     def _fetch_moved(self) -> dict[str, int]:
         """Read the state of the keys that became this worker's, before its rows come; say how much it is."""

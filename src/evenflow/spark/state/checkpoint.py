@@ -1,0 +1,115 @@
+"""What Spark's checkpoint of a query says: the query's id, the batch that comes next, and a batch's identity.
+
+Spark writes ``metadata`` (the id) once, ``offsets/N`` before batch N runs and ``commits/N`` after it; a batch
+that is in ``offsets`` and not in ``commits`` runs again, with the same rows. A checkpoint on this machine is
+read as files, any other through Spark's own readers, which know its file system, on Connect too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from evenflow.spark.monitoring.control_dir import local_path
+
+ABSENT = ""  # the digest of a batch that the checkpoint does not have
+_NOT_FOUND = "PATH_NOT_FOUND"
+
+
+class UnreadableCheckpoint(Exception):  # noqa: N818 - the query goes on with what can be compared
+    """There may be a checkpoint, but it cannot be read from here."""
+
+
+class Checkpoint:
+    """One checkpoint location, as Spark would resolve it."""
+
+    def __init__(self, location: str, spark: SparkSession):
+        self.location = location.rstrip("/")
+        self.spark = spark
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is read as files of this machine."""
+        return self._folder() is not None
+
+    def query(self) -> str | None:
+        """Return the id that Spark gave the query; None if it has given none yet."""
+        text = self._text("metadata")
+        if text is None:
+            return None
+        try:
+            return str(json.loads(text)["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnreadableCheckpoint(f"{self.location}/metadata holds no id: {error}") from error
+
+    def next_batch(self) -> int:
+        """Return the batch that Spark will ask for next."""
+        started, finished = (max(self._numbers(name), default=None) for name in ("offsets", "commits"))
+        if started is None:
+            return 0
+        return started + 1 if started == finished else started
+
+    def digest(self, batch: int) -> str:
+        """Return a digest of what Spark wrote down before a batch: where its rows end, and when that was."""
+        text = self._text(f"offsets/{batch}")
+        if text is None:
+            return ABSENT
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def _folder(self) -> Path | None:
+        """Return the folder on this machine; None if there is none, or Spark has to be asked."""
+        if self.location.startswith("file:"):
+            return local_path(self.location)
+        if "://" in self.location:
+            return None
+        folder = Path(self.location)
+        return folder if folder.is_dir() else None  # without a scheme, it may be on Spark's own file system
+
+    def _text(self, name: str) -> str | None:
+        """Return the content of a file; None if there is no such file."""
+        folder = self._folder()
+        if folder is not None:
+            try:
+                return (folder / name).read_text()
+            except FileNotFoundError:
+                return None
+            except (OSError, UnicodeDecodeError) as error:
+                raise UnreadableCheckpoint(f"{self.location}/{name}: {error}") from error
+        try:
+            rows = self.spark.read.text(f"{self.location}/{name}", wholetext=True).collect()
+        except PySparkException as error:
+            self._check_absent(name, error)
+            return None
+        return str(rows[0][0]) if rows else ""
+
+    def _numbers(self, name: str) -> list[int]:
+        """Return the batches that have a file in a folder."""
+        folder = self._folder()
+        if folder is not None:
+            try:
+                return _digits(path.name for path in (folder / name).iterdir())
+            except FileNotFoundError:
+                return []
+            except OSError as error:
+                raise UnreadableCheckpoint(f"{self.location}/{name}: {error}") from error
+        try:
+            files = self.spark.read.format("binaryFile").load(f"{self.location}/{name}")
+            return _digits(row["path"].rpartition("/")[2] for row in files.select("path").collect())
+        except PySparkException as error:
+            self._check_absent(name, error)
+            return []
+
+    def _check_absent(self, name: str, error: PySparkException) -> None:
+        """Do nothing if an error says that there is no such path; after any other error it is unknown."""
+        if not isinstance(error, AnalysisException) or error.getCondition() != _NOT_FOUND:
+            first = str(error).strip().partition("\n")[0]
+            raise UnreadableCheckpoint(f"{self.location}/{name}: {first}") from error
+
+
+def _digits(names: Iterable[str]) -> list[int]:
+    return [int(name) for name in names if name.isdigit()]
