@@ -105,7 +105,7 @@ def test_workers_are_sparks_partitions_unless_told(spark: Any, df: Any, tmp_path
     (tmp_path / "in").mkdir()
     stream = read_batches(spark, tmp_path / "in", "k long")
     writer = stateful(stream, "k", Remember(), "n long", tmp_path / "state")
-    assert writer.setting.workers == partitions
+    assert writer.config.workers == partitions
 
 
 def test_a_setting_that_would_be_ignored_is_refused(spark: Any, df: Any, tmp_path: Path) -> None:

@@ -245,7 +245,8 @@ def test_a_key_expires_although_another_with_its_hash_had_rows(tmp_path: Path) -
     )
     arrived = pa.record_batch({"h": pa.array([5, 5], pa.int64()), "k": pa.array([1, 1], pa.int64())})
     done = Task(work, 0).run([arrived])
-    assert (done["touched"], done["expired"], done["forgotten"]) == (3, 2, 2)
-    kept = StateReader(tmp_path, [StateFile(**done["state"]), file], ["k"])
+    assert (done.touched, done.expired, done.forgotten) == (3, 2, 2)
+    assert done.state is not None
+    kept = StateReader(tmp_path, [done.state, file], ["k"])
     found = kept.find(np.array([5, 5, 6]), [pa.array([1, 2, 3], pa.int64())]).states(["v"])
     assert found == [(12,), None, None]

@@ -26,7 +26,7 @@ from evenflow.spark.routing.options import check_settings, check_workers, defaul
 from evenflow.spark.state.heartbeat import with_heartbeat
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.query import StatefulWriter
-from evenflow.spark.state.query_config import Setting
+from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.schema import StateLayout, check_kept
 
 LATE = ("process", "drop")
@@ -135,7 +135,7 @@ def stateful(
     outputs = as_arrow(declared, "schema")
     for field in outputs:
         check_kept(field.type, field.name, "staged output")
-    setting = Setting(
+    config = QueryConfig(
         root=str(root),
         token=uuid4().hex,
         control=str(_local(control or root / "_evenflow", "control")),
@@ -161,11 +161,11 @@ def stateful(
         beat=None if heartbeat is None else len(names),
         accept_gap=accept_gap,
     )
-    _check_time(setting)
+    _check_time(config)
     frame = numbered(frame)
     if heartbeat is not None:
         frame = with_heartbeat(frame, _interval(heartbeat), f"column_{len(names)}")
-    return StatefulWriter(frame, setting)
+    return StatefulWriter(frame, config)
 
 
 def seconds_of(text: str, argument: str) -> float:
@@ -207,12 +207,12 @@ def _check_processor(using: Any) -> None:
         raise EvenflowError(f"{name}.clock is {using.clock!r}; choose one of {', '.join(CLOCKS)}.")
 
 
-def _check_time(setting: Setting) -> None:
-    if setting.late not in LATE:
-        raise EvenflowError(f"late is {setting.late!r}; choose one of {', '.join(LATE)}.")
-    if setting.processor.clock == "event" and setting.event_time is None:
+def _check_time(config: QueryConfig) -> None:
+    if config.late not in LATE:
+        raise EvenflowError(f"late is {config.late!r}; choose one of {', '.join(LATE)}.")
+    if config.processor.clock == "event" and config.event_time is None:
         raise EvenflowError(
-            f"{setting.name}.clock is 'event' and event_time is None; name the column with the event time."
+            f"{config.name}.clock is 'event' and event_time is None; name the column with the event time."
         )
 
 

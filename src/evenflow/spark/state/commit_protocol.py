@@ -28,10 +28,9 @@ from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.state.batch import Batch, collect, idle
 from evenflow.spark.state.compaction import Merge, needed_by, runs_to_merge
 from evenflow.spark.state.continuity import Asked, asked_for, next_step
-from evenflow.spark.state.files import StateFile
 from evenflow.spark.state.lock import take_lock
 from evenflow.spark.state.owner_lookup import Owners
-from evenflow.spark.state.query_config import Setting
+from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.table import Committed, StateTable
 
 log = logging.getLogger("evenflow.spark")
@@ -51,8 +50,8 @@ class StoppedError(Exception):
 class MicroBatches:
     """The function that Spark calls for every micro-batch."""
 
-    def __init__(self, setting: Setting, sink: Sink):
-        self.setting = setting
+    def __init__(self, config: QueryConfig, sink: Sink):
+        self.config = config
         self.sink = sink
         self._table: StateTable | None = None
         self._finished = 0.0
@@ -64,10 +63,10 @@ class MicroBatches:
 
     def table(self) -> StateTable:
         """Return the state's table, opened once per process."""
-        root = Path(self.setting.root)
-        take_lock(root, self.setting.token)
+        root = Path(self.config.root)
+        take_lock(root, self.config.token)
         if self._table is None:
-            self._table = StateTable(root, self.setting.state, self.setting.keep)
+            self._table = StateTable(root, self.config.state, self.config.keep)
         return self._table
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -83,13 +82,13 @@ class MicroBatches:
         table = self.table()
         table.refresh()
         committed = table.committed
-        asked = asked_for(self.setting, committed, batch, df.sparkSession, self._asked)
-        step = next_step(self.setting, committed, asked)
+        asked = asked_for(self.config, committed, batch, df.sparkSession, self._asked)
+        step = next_step(self.config, committed, asked)
         if not self._finished:
             table.sweep()  # not before: what does not belong together may have to go back
         if step is not None:
             table.sweep_outputs(step.batch)
-            committed = Batch(self.setting, table, df, step, self.elapsed).run()
+            committed = Batch(self.config, table, df, step, self.elapsed).run()
         assert committed is not None
         self._tell(committed)
         self.emit(df.sparkSession, committed)
@@ -104,13 +103,13 @@ class MicroBatches:
 
     def emit(self, spark: SparkSession, committed: Committed) -> None:
         """Hand the staged outputs of a batch to the sink, the first time or again."""
-        root = Path(self.setting.root)
+        root = Path(self.config.root)
         check_staged(root, committed)
         paths = [str(root / output["name"]) for output in committed.outputs]
         if paths:
-            outputs = spark.read.schema(self.setting.output).parquet(*paths)
+            outputs = spark.read.schema(self.config.output).parquet(*paths)
         else:
-            outputs = spark.createDataFrame([], self.setting.output)
+            outputs = spark.createDataFrame([], self.config.output)
         self.sink(outputs, committed.batch)
 
     def merge(self, spark: SparkSession, table: StateTable) -> None:
@@ -120,27 +119,27 @@ class MicroBatches:
         committed = table.committed
         if not chosen or committed is None:
             return
-        owners = Owners.of(Ownership.from_json(committed.ownership, self.setting.scheme).plan)
+        owners = Owners.of(Ownership.from_json(committed.ownership, self.config.scheme).plan)
         work = Merge(
-            self.setting.root,
-            tuple(self.setting.state.key_names),
+            self.config.root,
+            tuple(self.config.state.key_names),
             tuple(chosen),
             needed_by(chosen, owners),
             owners,
             forget=len(chosen) == len(files),
         )
-        done = collect(idle(spark, owners.workers, work), table)
-        merged = [StateFile(**one["state"]) for one in done if one["state"] is not None]
+        reports = collect(idle(spark, owners.workers, work), table)
+        merged = [report.state for report in reports if report.state is not None]
         table.commit(committed, merged, chosen)
         swept = table.sweep()
-        Control(self.setting.control).note(
+        Control(self.config.control).note(
             "merged", batch=committed.batch, files=len(chosen), into=len(merged),
             rows=sum(file.rows for file in chosen), left=sum(file.rows for file in merged), swept=swept,
         )  # fmt: skip
 
     def _tell(self, committed: Committed) -> None:
         """Write a batch to the logs, unless that was done before a kill."""
-        control = Control(self.setting.control)
+        control = Control(self.config.control)
         loads = committed.loads
         if self._told is None:
             self._told = {note.get("commit", "") for note in control.notes("batch")}
@@ -152,7 +151,7 @@ class MicroBatches:
             pairs=sum(loads["touched"]), busy=loads["seconds"], loads=loads, watermark=committed.watermark,
             commit=committed.identity,
         )  # fmt: skip
-        decisions = Control(Path(self.setting.control) / DECISIONS)
+        decisions = Control(Path(self.config.control) / DECISIONS)
         for decision in committed.decisions:
             decisions.note("decision", **decision)
         if committed.gap is not None:

@@ -9,7 +9,6 @@ forgotten is left out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from evenflow.spark.grouped.runs import Batches
 from evenflow.spark.state.files import Cache, DamagedFile, StateFile, StateReader, write_state
 from evenflow.spark.state.owner_lookup import Hashes, Owners
 from evenflow.spark.state.schema import REMOVED
+from evenflow.spark.state.task_report import TaskReport
 from evenflow.spark.task import current_worker
 
 MOST_RUNS = 12
@@ -73,12 +73,11 @@ class Merge:
             pass
         worker = current_worker()
         try:
-            done = self._merge(worker)
+            yield TaskReport(worker, self._merge(worker)).row()
         except DamagedFile as error:
-            done = {"worker": worker, "damaged": error.name, "why": error.why}
-        yield pa.record_batch({"done": pa.array([json.dumps(done)])})
+            yield TaskReport.of_damage(worker, error).row()
 
-    def _merge(self, worker: int) -> dict[str, Any]:
+    def _merge(self, worker: int) -> StateFile | None:
         files = [self.files[number] for number in self.needed[worker]]
         reader = StateReader(Path(self.root), files, self.keys, Cache(0))
 
@@ -89,7 +88,6 @@ class Merge:
         if rows is not None and self.forget:
             rows = rows.filter(pc.invert(rows.column(REMOVED)))
         if rows is None or not rows.num_rows:
-            return {"worker": worker, "state": None}
+            return None
         first, last = min(file.first for file in self.files), max(file.last for file in self.files)
-        written = write_state(Path(self.root), rows, first, last, worker)
-        return {"worker": worker, "state": written.to_dict()}
+        return write_state(Path(self.root), rows, first, last, worker)

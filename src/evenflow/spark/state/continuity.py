@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from evenflow.errors import EvenflowError
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.state.checkpoint import ABSENT, Checkpoint, UnreadableCheckpoint
-from evenflow.spark.state.query_config import Setting
+from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.rewind import batch_to_rewind_to
 from evenflow.spark.state.table import Committed, StateTable
 
@@ -48,29 +48,29 @@ class Step:
     gap: dict[str, Any] | None = None  # what ``accept_gap`` accepted
 
 
-def check_start(setting: Setting, spark: SparkSession) -> None:
+def check_start(config: QueryConfig, spark: SparkSession) -> None:
     """Refuse to start a query whose checkpoint does not go on where the state stands."""
-    root = Path(setting.root)
+    root = Path(config.root)
     committed = None
     if StateTable.exists(root):
-        committed = StateTable(root, setting.state, setting.keep).committed
-    asked = asked_next(setting, committed, spark)
+        committed = StateTable(root, config.state, config.keep).committed
+    asked = asked_next(config, committed, spark)
     if asked is not None:
-        next_step(setting, committed, asked)
+        next_step(config, committed, asked)
 
 
-def asked_next(setting: Setting, committed: Committed | None, spark: SparkSession) -> Asked | None:
+def asked_next(config: QueryConfig, committed: Committed | None, spark: SparkSession) -> Asked | None:
     """Return what Spark will ask for when the query starts; None, and a line in the log, if unknown."""
     try:
-        batch = Checkpoint(setting.checkpoint, spark).next_batch()
+        batch = Checkpoint(config.checkpoint, spark).next_batch()
     except UnreadableCheckpoint as error:
-        _say_unknown(setting, str(error))
+        _say_unknown(config, str(error))
         return None
-    return asked_for(setting, committed, batch, spark)
+    return asked_for(config, committed, batch, spark)
 
 
 def asked_for(
-    setting: Setting,
+    config: QueryConfig,
     committed: Committed | None,
     batch: int,
     spark: SparkSession,
@@ -81,7 +81,7 @@ def asked_for(
     ``before``: the batch that this process did last. What cannot have changed since is not read again from a
     checkpoint that is read through Spark, where every file is a job.
     """
-    checkpoint, unknown = Checkpoint(setting.checkpoint, spark), ""
+    checkpoint, unknown = Checkpoint(config.checkpoint, spark), ""
     query = offsets = at_state = None
     try:
         goes_on = before is not None and not before.unknown and not checkpoint.is_local
@@ -92,22 +92,22 @@ def asked_for(
     except UnreadableCheckpoint as error:
         unknown = str(error)
         if before is None or not before.unknown:
-            _say_unknown(setting, unknown)
+            _say_unknown(config, unknown)
     return Asked(batch, query, offsets, at_state, checkpoint, unknown)
 
 
-def _say_unknown(setting: Setting, why: str) -> None:
+def _say_unknown(config: QueryConfig, why: str) -> None:
     log.warning(
         "the checkpoint %s cannot be read (%s); only batch numbers are compared with the state at %s",
-        setting.checkpoint, why, setting.root,
+        config.checkpoint, why, config.root,
     )  # fmt: skip
-    Control(setting.control).note("unchecked", checkpoint=setting.checkpoint, why=why)
+    Control(config.control).note("unchecked", checkpoint=config.checkpoint, why=why)
 
 
-def next_step(setting: Setting, committed: Committed | None, asked: Asked) -> Step | None:
+def next_step(config: QueryConfig, committed: Committed | None, asked: Asked) -> Step | None:
     """Return how to commit the batch; None if it is committed. Refuse it if it does not fit the state."""
-    wrong = mismatch(setting, committed, asked)
-    if wrong is not None and not setting.accept_gap:
+    wrong = mismatch(config, committed, asked)
+    if wrong is not None and not config.accept_gap:
         raise EvenflowError(wrong)
     if committed is None:
         gap = None if wrong is None else _gap(None, asked, wrong)
@@ -137,9 +137,9 @@ def _gap(committed: Committed | None, asked: Asked, wrong: str) -> dict[str, Any
     }
 
 
-def mismatch(setting: Setting, committed: Committed | None, asked: Asked) -> str | None:
+def mismatch(config: QueryConfig, committed: Committed | None, asked: Asked) -> str | None:
     """Return the sentence that says why a batch cannot follow what is committed; None if it can."""
-    checkpoint, root = setting.checkpoint, setting.root
+    checkpoint, root = config.checkpoint, config.root
     if committed is None:
         if asked.batch == 0:
             return None
@@ -165,14 +165,14 @@ def mismatch(setting: Setting, committed: Committed | None, asked: Asked) -> str
     if asked.batch < at or (asked.batch == at and asked.offsets == ABSENT):
         return (
             f"{asks}, which is in the state already; restore the checkpoint of batch {at} too, "
-            f"{_rewind(setting, asked)}{_accept('process these rows again')}, {_NEW}"
+            f"{_rewind(config, asked)}{_accept('process these rows again')}, {_NEW}"
         )
     found = asked.offsets if asked.batch == at else asked.at_state
     if found is not None and committed.offsets is not None and found != committed.offsets:
         return (
             f"{asks}, but batch {at} of the checkpoint ({found}) has other rows than batch {at} of the state "
             f"({committed.offsets}), since one of the two was restored from a copy; restore the other one "
-            f"too, {_rewind(setting, asked)}{_accept('go on all the same')}, {_NEW}"
+            f"too, {_rewind(config, asked)}{_accept('go on all the same')}, {_NEW}"
         )
     return None
 
@@ -188,7 +188,7 @@ def _batches(first: int, last: int) -> str:
     return f"batch {first}" if first == last else f"batches {first} to {last}"
 
 
-def _rewind(setting: Setting, asked: Asked) -> str:
+def _rewind(config: QueryConfig, asked: Asked) -> str:
     """Name the batch of the state from which the checkpoint goes on, if the state can still go back there."""
     if asked.batch == 0 or asked.query is None:
         return ""
@@ -196,5 +196,5 @@ def _rewind(setting: Setting, asked: Asked) -> str:
         offsets = asked.checkpoint.digest(asked.batch - 1) or None
     except UnreadableCheckpoint:
         return ""
-    batch = batch_to_rewind_to(Path(setting.root), asked.query, asked.batch - 1, offsets)
-    return "" if batch is None else f"call rewind_state({setting.root!r}, batch={batch}), "
+    batch = batch_to_rewind_to(Path(config.root), asked.query, asked.batch - 1, offsets)
+    return "" if batch is None else f"call rewind_state({config.root!r}, batch={batch}), "

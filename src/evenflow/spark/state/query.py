@@ -16,7 +16,7 @@ from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.commit_protocol import DECISIONS, MicroBatches, Sink
 from evenflow.spark.state.continuity import check_start
 from evenflow.spark.state.lock import release_lock, take_lock, watch_lock
-from evenflow.spark.state.query_config import Setting
+from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.table import StateTable, history, opened
 
 BATCH_COLUMN = "batch"
@@ -57,9 +57,9 @@ class WriteTo:
 class StatefulWriter:
     """A stateful stream that has not been started."""
 
-    def __init__(self, frame: DataFrame, setting: Setting):
+    def __init__(self, frame: DataFrame, config: QueryConfig):
         self.frame = frame
-        self.setting = setting
+        self.config = config
 
     def start(
         self, sink: Sink | str | Path, format: str | None = None, *, name: str | None = None, **trigger: Any
@@ -71,31 +71,31 @@ class StatefulWriter:
         ``trigger`` is as for ``DataStreamWriter.trigger``: ``processingTime="5 seconds"``,
         ``availableNow=True``.
         """
-        setting, root = self.setting, Path(self.setting.root)
-        batches = MicroBatches(setting, self._sink(sink, format))
+        config, root = self.config, Path(self.config.root)
+        batches = MicroBatches(config, self._sink(sink, format))
         spark = self.frame.sparkSession
         remote = "connect" in type(spark).__module__
-        take_lock(root, setting.token)
+        take_lock(root, config.token)
         try:
-            check_start(setting, spark)
+            check_start(config, spark)
             if remote:  # the process that commits takes the lock itself
-                release_lock(root, setting.token)
+                release_lock(root, config.token)
             else:
                 batches.table().files()
             writer = self.frame.writeStream.foreachBatch(batches)
-            writer = writer.option("checkpointLocation", setting.checkpoint)
+            writer = writer.option("checkpointLocation", config.checkpoint)
             if name is not None:
                 writer = writer.queryName(name)
             query = (writer.trigger(**trigger) if trigger else writer).start()
         except BaseException:
-            release_lock(root, setting.token)
+            release_lock(root, config.token)
             raise
-        watch_lock(root, setting.token, lambda: bool(query.isActive))
-        return StatefulQuery(query, setting)
+        watch_lock(root, config.token, lambda: bool(query.isActive))
+        return StatefulQuery(query, config)
 
     def _sink(self, sink: Any, format: str | None) -> Sink:
         if isinstance(sink, str | Path):
-            if BATCH_COLUMN in (field.name.lower() for field in self.setting.output.fields):
+            if BATCH_COLUMN in (field.name.lower() for field in self.config.output.fields):
                 raise EvenflowError(
                     f"output has a column {BATCH_COLUMN!r}, which is the name of the folders at {str(sink)!r}"
                     "; rename it."
@@ -113,9 +113,9 @@ class StatefulWriter:
 class StatefulQuery:
     """A running stateful query. Has all that Spark's StreamingQuery has, and what is here."""
 
-    def __init__(self, query: Any, setting: Setting):
+    def __init__(self, query: Any, config: QueryConfig):
         self.query = query
-        self.setting = setting
+        self.config = config
 
     def __getattr__(self, name: str) -> Any:
         if name in ("query", "setting"):  # not set yet
@@ -125,12 +125,12 @@ class StatefulQuery:
     def stop(self) -> None:
         """Stop the query, and let others work on its state."""
         self.query.stop()
-        release_lock(Path(self.setting.root), self.setting.token)
+        release_lock(Path(self.config.root), self.config.token)
 
     def rescale(self, workers: int) -> None:
         """Go on with another number of workers from the next micro-batch on, also after a restart."""
         check_workers(workers)
-        control, root = Control(self.setting.control), Path(self.setting.root)
+        control, root = Control(self.config.control), Path(self.config.root)
         asked = control.read(RESCALE, RESCALE)
         followed = next((committed.rescaled for _, committed in history(root)), 0)
         latest = max(followed, 0 if asked is None else int(asked[0]["serial"]))
@@ -141,12 +141,12 @@ class StatefulQuery:
         }
         if not control.write(RESCALE, RESCALE, header, {}):
             raise EvenflowError(
-                f"the request cannot be written to {self.setting.control}; make that folder writable."
+                f"the request cannot be written to {self.config.control}; make that folder writable."
             )
 
     def loads(self) -> StateLoads:
         """Return what each worker carried in the last committed batch."""
-        for _, committed in history(Path(self.setting.root)):
+        for _, committed in history(Path(self.config.root)):
             loads = committed.loads
             return StateLoads(
                 batch=committed.batch,
@@ -163,12 +163,12 @@ class StatefulQuery:
 
     def migrations(self) -> list[dict[str, Any]]:
         """Return what moved to new owners, oldest first: batch, workers, keys, bytes, and the ideal."""
-        return list(Control(Path(self.setting.control) / DECISIONS).notes("migration"))
+        return list(Control(Path(self.config.control) / DECISIONS).notes("migration"))
 
     def gaps(self) -> list[dict[str, Any]]:
         """Return what ``accept_gap=True`` accepted, oldest first: batches and ids of both sides."""
-        return list(Control(Path(self.setting.control) / DECISIONS).notes("gap"))
+        return list(Control(Path(self.config.control) / DECISIONS).notes("gap"))
 
     def decisions(self) -> list[dict[str, Any]]:
         """Return what the adaptivity loop decided after each batch, oldest first, with its numbers."""
-        return list(Control(Path(self.setting.control) / DECISIONS).notes("decision"))
+        return list(Control(Path(self.config.control) / DECISIONS).notes("decision"))

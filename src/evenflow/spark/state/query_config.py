@@ -16,7 +16,7 @@ from evenflow.spark.state.schema import StateLayout
 
 
 @dataclass(frozen=True)
-class Setting:
+class QueryConfig:
     """Everything that a micro-batch needs to know beside what the state's table holds."""
 
     root: str

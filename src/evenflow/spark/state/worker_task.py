@@ -8,7 +8,6 @@ commits them, so a task that dies, or runs twice, leaves nothing but a file that
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.results import Given
 from evenflow.spark.state.schema import HASH, REMOVED, StateLayout
 from evenflow.spark.state.staged_outputs import Outputs
+from evenflow.spark.state.task_report import TaskReport
 from evenflow.spark.task import current_worker
 
 NAMED = 1000  # keys that a worker names, the hottest
@@ -91,13 +91,13 @@ class Work:
     time: Time
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Work on one partition; yield one row that says what was done, as JSON."""
+        """Work on one partition; yield its report."""
         worker = current_worker()
         try:
-            done = Task(self, worker).run(batches)
+            report = Task(self, worker).run(batches)
         except DamagedFile as error:
-            done = {"worker": worker, "damaged": error.name, "why": error.why}
-        yield pa.record_batch({"done": pa.array([json.dumps(done)])})
+            report = TaskReport.of_damage(worker, error)
+        yield report.row()
 
 
 @dataclass
@@ -127,8 +127,8 @@ class Task:
         self.processor = work.processor
         self.processor.now = work.time.moment
 
-    def run(self, batches: Batches) -> dict[str, Any]:
-        """Take all rows, then the keys whose time has come; write, and say what was done."""
+    def run(self, batches: Batches) -> TaskReport:
+        """Take all rows, then the keys whose time has come; write, and report."""
         moved = self._fetch_moved() if self.work.before is not None else {"keys": 0, "bytes": 0}
         began = time.perf_counter()  # to fetch keys that moved says nothing of a worker's speed
         try:
@@ -145,27 +145,27 @@ class Task:
         counts = np.concatenate(self.counts) if self.counts else np.zeros(0, np.int64)
         hottest = np.argsort(-counts, kind="stable")[:NAMED]
         per_bucket = np.bincount(bucket_of(hashes, self.work.owners.buckets.size), counts).astype(np.int64)
-        return {
-            "worker": self.worker,
-            "rows": self.rows,
-            "seconds": seconds,
-            "keys": hashes[hottest].tolist(),
-            "counts": counts[hottest].tolist(),
-            "buckets": np.flatnonzero(per_bucket).tolist(),
-            "bucket_rows": per_bucket[per_bucket > 0].tolist(),
-            "touched": sum(part.num_rows for part in self.written),
-            "created": self.created,
-            "forgotten": self.forgotten,
-            "expired": self.expired,
-            "late": self.late,
-            "latest": self.latest,
-            "bytes_read": self.reader.bytes_read,
-            "state_bytes": sum(part.nbytes for part in self.written),
-            "moved_keys": moved["keys"],
-            "moved_bytes": moved["bytes"],
-            "state": None if written is None else written.to_dict(),
-            "outputs": outputs,
-        }
+        return TaskReport(
+            worker=self.worker,
+            rows=self.rows,
+            seconds=seconds,
+            keys=hashes[hottest].tolist(),
+            counts=counts[hottest].tolist(),
+            buckets=np.flatnonzero(per_bucket).tolist(),
+            bucket_rows=per_bucket[per_bucket > 0].tolist(),
+            touched=sum(part.num_rows for part in self.written),
+            created=self.created,
+            forgotten=self.forgotten,
+            expired=self.expired,
+            late=self.late,
+            latest=self.latest,
+            bytes_read=self.reader.bytes_read,
+            state_bytes=sum(part.nbytes for part in self.written),
+            moved_keys=moved["keys"],
+            moved_bytes=moved["bytes"],
+            state=written,
+            outputs=outputs,
+        )
 
     def _incoming(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Pass batches on, without late rows where these are dropped; the waiting for them is no work."""
