@@ -216,7 +216,8 @@ def test_the_lines_fit_the_spark_operators(work: str) -> None:
             if isinstance(call, ast.Call) and _called(call) in {"balance", "apply", "aggregate"}:
                 operator = getattr(evenflow.spark, _called(call))
                 options = {option.arg: None for option in call.keywords if option.arg}
-                inspect.signature(operator).bind(*call.args, **options)
+                in_front = isinstance(call.args[0], ast.Name)  # df; else it is for df.transform
+                inspect.signature(operator).bind(*call.args if in_front else (None, *call.args), **options)
     assert ("apply(" if work == "one-owner" else "aggregate(") in remark
 
 

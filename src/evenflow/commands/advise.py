@@ -55,9 +55,10 @@ def advise(
     rows = _rows(sample)
     if html is not None:
         from evenflow.extras import require
-        from evenflow.report.page import check_page_path
 
         require("matplotlib", "plots", "--html")
+        from evenflow.report.page import check_page_path
+
         check_page_path(html)
     from evenflow.advisor import advise as advise_on
     from evenflow.commands.compiling import compiling_is_said

@@ -79,11 +79,12 @@ def demo(
     Example: `evenflow demo --workers 8`
     """
     from evenflow.extras import require
-    from evenflow.report.page import check_page_path
     from evenflow.report.tables import show
 
     require("pyspark", "spark", "evenflow demo")
     require("matplotlib", "plots", "evenflow demo")
+    from evenflow.report.page import check_page_path
+
     html.parent.mkdir(parents=True, exist_ok=True)
     check_page_path(html)
     with tempfile.TemporaryDirectory(prefix="evenflow-demo-") as folder:

@@ -56,6 +56,8 @@ def reproduce(
     """
     from evenflow.errors import EvenflowError
     from evenflow.extras import require
+
+    require("matplotlib", "plots", "evenflow reproduce")
     from evenflow.papers import find
     from evenflow.papers.data import data_sets
     from evenflow.papers.experiment import HOLDS, SCALES, RunConfig
@@ -71,7 +73,6 @@ def reproduce(
     if show:
         _list(chosen, as_json)
         return
-    require("matplotlib", "plots", "evenflow reproduce")
     if on == "spark":
         require("pyspark", "spark", "--on spark")
     from evenflow.schemes.plugins import load_scheme
