@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evenflow.spark import balance
+from evenflow.spark import Placed, balance
 from evenflow.spark.routing.online import CHECKSUM
 from evenflow.spark.session import local_session
 from evenflow.testing import acting, once, wait_for
@@ -37,12 +37,12 @@ def mixed(df: DataFrame) -> DataFrame:
     return df.repartition(3, "part").mapInArrow(mix, df.schema)
 
 
-def losing_files_at_the_end(df: DataFrame, shuffled: Path, folder: Path) -> DataFrame:
-    """Return ``df`` whose last task, when all others are done, finds all shuffle files lost."""
+def losing_files_at_the_end(df: DataFrame, victim: int, shuffled: Path, folder: Path) -> DataFrame:
+    """Return ``df`` of which worker ``victim``, when all others are done, finds all shuffle files lost."""
     folder.mkdir()
 
     def lose(task: Any) -> None:
-        if task.partitionId() < WORKERS - 1:
+        if task.partitionId() != victim:
             return
         wait_for(lambda: len(list(folder.glob("done-*"))) >= WORKERS - 1, "the end of all other tasks")
         if once(folder / "lost"):
@@ -54,6 +54,12 @@ def losing_files_at_the_end(df: DataFrame, shuffled: Path, folder: Path) -> Data
         (folder / f"done-{task.partitionId()}").touch()
 
     return acting(df, before=lose, after=tell)
+
+
+def shares_a_key(placed: Placed) -> int:
+    """Return a worker that has some of a split key's rows: only these may go elsewhere."""
+    assert placed.plan is not None
+    return next(homes[0] for key in placed.plan.keys if len(homes := placed.plan.homes_of(int(key))) > 1)
 
 
 def texts(df: DataFrame) -> list[str]:
@@ -68,8 +74,10 @@ def main(folder: Path) -> None:
     rows = spark.read.parquet(str(folder / "rows.parquet"))
     found: dict[str, Any] = {"input": texts(rows)}
     for order in ORDERS:
-        balanced = mixed(rows).transform(balance("key", WORKERS, mode="planned", order=order))
-        found[order] = texts(losing_files_at_the_end(balanced, folder / "local", folder / order))
+        placed: list[Placed] = []
+        balanced = balance(mixed(rows), "key", WORKERS, mode="planned", order=order, on_placed=placed.append)
+        victim = shares_a_key(placed[0])
+        found[order] = texts(losing_files_at_the_end(balanced, victim, folder / "local", folder / order))
         found[f"{order}: files were lost"] = (folder / order / "lost").exists()
     (folder / "results.json").write_text(json.dumps(found))
     spark.stop()
