@@ -207,7 +207,7 @@ def test_the_page_is_one_whole_file_with_three_figures(sales: Path, tmp_path: Pa
     page = tmp_path / "report.html"
     result = run(str(sales), "--key", "shop", "--time", "at", "--workers", "8", "--html", str(page))
     assert result.exit_code == 0, result.output
-    assert f"The report with figures is in {page}." in result.stdout
+    assert f"Wrote the report to {page}." in result.stdout
     checker = checked(page)
     assert checker.tags.count("svg") == 3
     assert checker.tags.count("figure") == 3
@@ -292,8 +292,8 @@ def test_numbers_of_workers_that_are_none_are_refused(sales: Path) -> None:
 
 def test_other_bad_options_are_refused_before_the_work(sales: Path, tmp_path: Path) -> None:
     common = (str(sales), "--key", "shop", "--workers", "4")
-    assert "--one-owner and --stateless exclude each other" in refusal(*common, "--one-owner", "--stateless")
-    assert "--sample is 'some'; it is a number of rows" in refusal(*common, "--sample", "some")
+    assert "--one-owner and --stateless are mutually exclusive" in refusal(*common, "--one-owner", "--stateless")
+    assert "--sample is 'some'; it must be a number of rows" in refusal(*common, "--sample", "some")
     assert "end it with .html" in refusal(*common, "--html", str(tmp_path / "report.pdf"))
     assert "there is no folder" in refusal(*common, "--html", str(tmp_path / "no" / "report.html"))
 

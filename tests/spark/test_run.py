@@ -177,7 +177,7 @@ def test_the_command_stops_cleanly(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert status == 130, said()[-2000:]
-    assert "the same command goes on from there" in said()
+    assert "run the same command again" in said()
     assert "Traceback" not in said()
     result = json.loads((tmp_path / "out").read_text())
     assert result["rows"] == sum(result["rows_per_worker"]) > 0
