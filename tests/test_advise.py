@@ -184,7 +184,7 @@ def test_a_key_of_several_columns(sales: Path) -> None:
 
 def test_a_large_file_is_sampled_and_it_says_so(sales: Path) -> None:
     result = run(str(sales), "--key", "shop", "--workers", "4", "--sample", "1e3")
-    assert "A sample was read: 1,000 of 4,000 messages" in result.stdout
+    assert "Based on a sample: 1,000 of 4,000 messages" in result.stdout
     found = advice(str(sales), "--key", "shop", "--workers", "4", "--sample", "1000")
     assert (found["stream"]["messages"], found["stream"]["total"], found["stream"]["sampled"]) == (
         1000,
@@ -294,7 +294,7 @@ def test_other_bad_options_are_refused_before_the_work(sales: Path, tmp_path: Pa
     common = (str(sales), "--key", "shop", "--workers", "4")
     assert "--one-owner and --stateless are mutually exclusive" in refusal(*common, "--one-owner", "--stateless")
     assert "--sample is 'some'; it must be a number of rows" in refusal(*common, "--sample", "some")
-    assert "end it with .html" in refusal(*common, "--html", str(tmp_path / "report.pdf"))
+    assert "use .html" in refusal(*common, "--html", str(tmp_path / "report.pdf"))
     assert "there is no folder" in refusal(*common, "--html", str(tmp_path / "no" / "report.html"))
 
 

@@ -214,7 +214,7 @@ def test_a_plot_is_drawn(tmp_path: Path, more: tuple[str, ...]) -> None:
         (("--feed", "slow"), "feed is 'slow'; it is 'shuffle', 'key', 'skewed'"),
         (("--head", "2"), "head is 2.0; it is a share of the stream"),
         (("--jobs", "0"), "--jobs is 0; it must be at least 1"),
-        (("--plot", "plot.bmp"), "end it with .png, .svg or .pdf"),
+        (("--plot", "plot.bmp"), "use .png, .svg or .pdf"),
         (("--csv", "rows.xls"), "use .csv, .json, .parquet or .arrow"),
         (("--csv", "nowhere/rows.csv"), "there is no folder 'nowhere'"),
         (("--stream", "nothing.parquet"), "there is no file 'nothing.parquet'"),
