@@ -266,7 +266,7 @@ def test_missing_files_and_columns_are_named(sales: Path, tmp_path: Path) -> Non
     assert "has no column 'shopp'; did you mean 'shop'" in refusal(
         str(sales), "--key", "shopp", "--workers", "4"
     )
-    assert "say which is the key" in refusal(str(sales), "--workers", "4")
+    assert "name the key column" in refusal(str(sales), "--workers", "4")
     assert "there is no generator 'zpif'" in refusal("zpif:z=1", "--workers", "4")
 
 
@@ -274,7 +274,7 @@ def test_empty_data_and_null_keys_are_refused(sales: Path, tmp_path: Path) -> No
     empty = tmp_path / "empty.csv"
     empty.write_text("key\n")
     assert "has no rows" in refusal(str(empty), "--workers", "4")
-    assert "is null; choose another column of shop, day, at, empty" in refusal(
+    assert "is null; choose another of the columns shop, day, at, empty" in refusal(
         str(sales), "--key", "empty", "--workers", "4"
     )
 
@@ -292,7 +292,9 @@ def test_numbers_of_workers_that_are_none_are_refused(sales: Path) -> None:
 
 def test_other_bad_options_are_refused_before_the_work(sales: Path, tmp_path: Path) -> None:
     common = (str(sales), "--key", "shop", "--workers", "4")
-    assert "--one-owner and --stateless are mutually exclusive" in refusal(*common, "--one-owner", "--stateless")
+    assert "--one-owner and --stateless are mutually exclusive" in refusal(
+        *common, "--one-owner", "--stateless"
+    )
     assert "--sample is 'some'; it must be a number of rows" in refusal(*common, "--sample", "some")
     assert "use .html" in refusal(*common, "--html", str(tmp_path / "report.pdf"))
     assert "there is no folder" in refusal(*common, "--html", str(tmp_path / "no" / "report.html"))

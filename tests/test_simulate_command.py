@@ -204,10 +204,16 @@ def test_a_plot_is_drawn(tmp_path: Path, more: tuple[str, ...]) -> None:
         (("--rate", "0"), "rate is 0.0; it is messages per second"),
         (("--arrivals", "poisson"), "arrivals is 'poisson' without a rate"),
         (("--rescale", "100:5"), "key cannot change its number of workers; these can: "),
-        (("--scheme", "fill", "--rescale", "100"), "--rescale is '100'; it must be message:workers, such as 5e5:12"),
+        (
+            ("--scheme", "fill", "--rescale", "100"),
+            "--rescale is '100'; it must be message:workers, such as 5e5:12",
+        ),
         (("--scheme", "fill", "--rescale", "5000:5"), "the stream has 2000 messages"),
         (("--scheme", "fill", "--rescale", "100:0"), "workers is 0"),
-        (("--capacity-at", "100"), "--capacity-at is '100'; it must be message:capacities, such as 6e6:7x1,3x5"),
+        (
+            ("--capacity-at", "100"),
+            "--capacity-at is '100'; it must be message:capacities, such as 6e6:7x1,3x5",
+        ),
         (("--capacity-at", "100:1,2"), "capacities has 2 values for 4 workers"),
         (("--scheme", "fill", "--resources", "LCL"), "fill splits keys; use a scheme such as explicit"),
         (("--aggregate-cost", "1"), "--aggregate-cost needs --aggregate-every"),

@@ -228,7 +228,7 @@ def test_bad_arguments_are_answered_with_a_sentence() -> None:
     with pytest.raises(ef.EvenflowError, match="workers is 0; a router needs at least one worker"):
         advise(SKEWED, 0)
     with pytest.raises(
-        ef.EvenflowError, match="work is 'hard'; it is one of mergeable, one-owner, stateless"
+        ef.EvenflowError, match="work is 'hard'; it must be one of mergeable, one-owner, stateless"
     ):
         advise("zipf:keys=10,messages=10", 2, "hard")
 
