@@ -34,11 +34,11 @@ def test_every_app_is_known() -> None:
             "vwap:price",
             "'price' is not a parameter; write name=value. Example: vwap:price=price,size=",
         ),
-        ("count:window=soon", "window is 'soon'; it is a span of time such as '10 minutes'"),
+        ("count:window=soon", "window is 'soon'; it must be a duration such as '10 minutes'"),
         ("heavy-hitters:capacity=many", "capacity is 'many'; it must be a whole number"),
         ("heavy-hitters:capacity=0", "capacity is 0"),
         ("heavy-hitters:check=perhaps", "it must be yes or no"),
-        ("naive-bayes:alpha=0", "alpha is 0.0; smoothing adds more than 0"),
+        ("naive-bayes:alpha=0", "alpha is 0.0; it must be above 0"),
         ("naive-bayes:holdout=1", "holdout is 1.0"),
         ("decision-tree:bins=1", "bins is 1"),
         ("windowed-join:band=-1", "band is -1.0"),
@@ -65,7 +65,7 @@ def test_a_user_adds_an_app() -> None:
     assert register(Mine) is Mine
     try:
         assert isinstance(parse_app("mine-for-a-test"), App)
-        with pytest.raises(ef.EvenflowError, match="is known already"):
+        with pytest.raises(ef.EvenflowError, match="'mine-for-a-test' is already registered"):
 
             @register
             class Another(Mine):

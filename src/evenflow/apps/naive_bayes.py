@@ -163,8 +163,8 @@ class NaiveBayes(App):
         if isinstance(kind, T.StringType):
             return F.array_remove(F.split(F.lower(words), WORDS), "")
         raise EvenflowError(
-            f"features is column {self.features!r} of type {kind.simpleString()}; use a text column, an array "
-            "column, or several columns as a+b+c."
+            f"features is column {self.features!r} of type {kind.simpleString()}; use a text column, an "
+            "array column, or several columns as a+b+c."
         )
 
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
