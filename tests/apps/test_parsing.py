@@ -96,7 +96,7 @@ def test_rows_are_a_function_of_their_position(name: str) -> None:
 def test_bad_generators() -> None:
     with pytest.raises(ef.EvenflowError, match=r"points has no parameter 'dims'.* Example: points:"):
         open_rows("points:dims=3")
-    with pytest.raises(ef.EvenflowError, match="classes of points is 0; it is 1 or more"):
+    with pytest.raises(ef.EvenflowError, match="classes of points is 0; it must be at least 1"):
         open_rows("points:classes=0")
     assert open_rows("zipf") is None
 
