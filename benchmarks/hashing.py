@@ -24,7 +24,7 @@ from evenflow.keys.xxhash import hash_bytes
 from evenflow.report.tables import Table
 
 KEYS = 10**6
-ONE_BY_ONE = 100  # one key in so many is hashed one at a time; the speed does not depend on the number
+ONE_BY_ONE = 100  # 1 in 100 keys is hashed one at a time; the speed does not depend on the number
 ARROW, LIST = "hash_keys of an Arrow array", "hash_keys of a list"
 COMPILED, BLAKE, PLAIN = "one at a time, compiled", "one at a time, blake2b", "one at a time, plain Python"
 

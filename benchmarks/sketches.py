@@ -67,14 +67,14 @@ def _measure(
 ) -> list[Row]:
     tasks: dict[str, Prepare] = {OURS: lambda: _ours(size, sample)[1]}
     SpaceSaving(size).update(sample.hashes[:10])  # compile
-    theirs = _datasketches()
-    if theirs is not None:
-        tasks[ITEMS] = lambda: _theirs(theirs.frequent_items_sketch(exponent), sample.numbers)
-        tasks[STRINGS] = lambda: _theirs(theirs.frequent_strings_sketch(exponent), sample.texts)
-        tasks[NOTHING] = lambda: _nothing(theirs.frequent_items_sketch(exponent), len(sample.numbers))
+    library = _datasketches()
+    if library is not None:
+        tasks[ITEMS] = lambda: _update_all(library.frequent_items_sketch(exponent), sample.numbers)
+        tasks[STRINGS] = lambda: _update_all(library.frequent_strings_sketch(exponent), sample.texts)
+        tasks[NOTHING] = lambda: _nothing(library.frequent_items_sketch(exponent), len(sample.numbers))
     measured = against(tasks[OURS], tasks, rounds, progress)
     messages = len(sample.numbers)
-    call = measured[NOTHING].seconds if theirs is not None else 0.0
+    call = measured[NOTHING].seconds if library is not None else 0.0
     rows = []
     for name in tasks:
         seconds = measured[name].seconds
@@ -91,7 +91,7 @@ def _measure(
         if name == OURS:
             row |= _our_error(sample, size)
         elif name == ITEMS:
-            row |= _their_error(theirs.frequent_items_sketch(exponent), sample)
+            row |= _library_error(library.frequent_items_sketch(exponent), sample)
         rows.append(row)
     return rows
 
@@ -110,7 +110,7 @@ def _ours(size: int, sample: Sample) -> tuple[SpaceSaving, Callable[[], None]]:
     return sketch, lambda: sketch.update(sample.hashes)
 
 
-def _theirs(sketch: Any, items: Iterable[Any]) -> Callable[[], None]:
+def _update_all(sketch: Any, items: Iterable[Any]) -> Callable[[], None]:
     def work() -> None:
         update = sketch.update
         for item in items:
@@ -139,8 +139,8 @@ def _our_error(sample: Sample, size: int) -> Row:
     return _error(sample, estimates, len(sample.numbers) / size, size_in_bytes, keys.size)
 
 
-def _their_error(sketch: Any, sample: Sample) -> Row:
-    _theirs(sketch, sample.numbers)()
+def _library_error(sketch: Any, sample: Sample) -> Row:
+    _update_all(sketch, sample.numbers)()
     estimates = np.array([sketch.get_estimate(key) for key in range(KEYS)], np.float64)
     return _error(sample, estimates, sketch.epsilon * len(sample.numbers), None, sketch.num_active_items)
 

@@ -229,7 +229,7 @@ def uniform(spark: SparkSession, *, quick: bool = False, progress: Progress = si
     parts = [random.integers(0, keys, rows) for _ in range(batches)]
     ways = {"stateful": lambda source: stateful_query(source, Count(), 4, "explicit")[0]} | peers("count")
     with files(spark, parts) as source:
-        return beside("uniform", source, ways, skip=2, rounds=1 if quick else 2, progress=progress)
+        return throughput("uniform", source, ways, skip=2, rounds=1 if quick else 2, progress=progress)
 
 
 def skew(spark: SparkSession, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
@@ -241,7 +241,7 @@ def skew(spark: SparkSession, *, quick: bool = False, progress: Progress = silen
         "stateful, fill": lambda source: stateful_query(source, Working(), 8, "fill", split=False)[0],
     } | peers("work")
     with files(spark, parts) as source:
-        return beside("skew", source, ways, skip=4, rounds=1, progress=progress)
+        return throughput("skew", source, ways, skip=4, rounds=1, progress=progress)
 
 
 def slow(spark: SparkSession, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
@@ -286,7 +286,7 @@ def zipf_parts(z: float, keys: int, rows: int, batches: int, seed: int) -> list[
     return [random.choice(keys, rows, p=heat / heat.sum()).astype(np.int64) for _ in range(batches)]
 
 
-def beside(
+def throughput(
     part: str,
     source: DataFrame,
     ways: dict[str, Callable[[DataFrame], QueryRun]],
