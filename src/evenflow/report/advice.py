@@ -61,7 +61,8 @@ def change_text(advice: Advice) -> str:
     leaders = len({leader.label for leader in change.leaders})
     lead = "the same key stays hottest" if leaders == 1 else f"{leaders} different keys are hottest"
     moving = f"{change.changing_keys:,} of the {change.hot_keys:,} hot keys change by 50% or more"
-    return f"Across ten equal slices, {lead}; {moving} ({share_text(change.changed)} of the hot keys' weight)."
+    weight = share_text(change.changed)
+    return f"Across ten equal slices, {lead}; {moving} ({weight} of the hot keys' weight)."
 
 
 def hottest_table(advice: Advice) -> Table:
