@@ -1,7 +1,7 @@
-"""Studies of our own, run from a checkout and not shipped: ``python -m benchmarks NAME``.
+"""Internal studies, run from a checkout and not shipped: ``python -m benchmarks NAME``.
 
-Each module has ``run(quick, say) -> rows`` and ``tables(rows)``, as those of :mod:`evenflow.bench`, which is
-where the benchmarks are that make sense on somebody else's cluster.
+Each module has ``run(quick, progress) -> rows`` and ``tables(rows)``, like those in :mod:`evenflow.bench`,
+which has the benchmarks that users run on their own clusters.
 """
 
 STUDIES = ("sketches", "hashing", "peers", "streams", "simulator", "fill")

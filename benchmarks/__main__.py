@@ -1,4 +1,4 @@
-"""The studies from the command line: ``python -m benchmarks NAME``, tables or ``--json``."""
+"""Command line of the studies: ``python -m benchmarks NAME``, as tables or ``--json``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ main = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Studies of evenflow's own, as ratios within one run.\n\n"
+    help="Internal studies of evenflow, as ratios between interleaved runs.\n\n"
     "Example: `python -m benchmarks hashing --quick`",
 )
 
 
 @main.command()
 def sketches(as_json: Json = False, quick: Quick = False) -> None:
-    """SpaceSaving beside the frequent-items sketch of Apache DataSketches: speed, and error at equal size.
+    """SpaceSaving against the frequent-items sketch of Apache DataSketches: speed, and error at equal size.
 
     Example: `python -m benchmarks sketches --json`
     """
@@ -37,7 +37,7 @@ def sketches(as_json: Json = False, quick: Quick = False) -> None:
 
 @main.command()
 def hashing(as_json: Json = False, quick: Quick = False) -> None:
-    """Strings through hash_keys, against hashing them one by one.
+    """hash_keys on strings, against hashing one string at a time.
 
     Example: `python -m benchmarks hashing`
     """
@@ -46,7 +46,7 @@ def hashing(as_json: Json = False, quick: Quick = False) -> None:
 
 @main.command()
 def peers(as_json: Json = False, quick: Quick = False) -> None:
-    """Replicas, imbalance, head sizes and speed beside what other implementations published.
+    """Replicas, imbalance, head sizes and speed against published numbers of other implementations.
 
     Example: `python -m benchmarks peers --quick`
     """
@@ -55,7 +55,7 @@ def peers(as_json: Json = False, quick: Quick = False) -> None:
 
 @main.command()
 def streams(as_json: Json = False, quick: Quick = False) -> None:
-    """Every generator and every kind of file, against routing what they yield.
+    """Every generator and file format, against routing the same messages.
 
     Example: `python -m benchmarks streams`
     """
@@ -76,13 +76,14 @@ def fill(
     as_json: Json = False,
     quick: Quick = False,
     data: Annotated[
-        str | None, typer.Option(help="Folder of real streams (Parquet, column key).", envvar="EVENFLOW_DATA")
+        str | None,
+        typer.Option(help="Folder of real streams (Parquet, column 'key').", envvar="EVENFLOW_DATA"),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Also write tables and figure into this Markdown page.")
+        Path | None, typer.Option(help="Also write tables and figure to this Markdown page.")
     ] = None,
 ) -> None:
-    """Fill against every other scheme: balance, memory, capacities, elasticity, speed, each rule's worth.
+    """Fill against every other scheme: balance, memory, capacities, elasticity, speed, ablation.
 
     Example: `python -m benchmarks fill --data streams/ --page docs/fill.md`
     """
@@ -96,7 +97,7 @@ def fill(
 
 @main.command("all")
 def everything(as_json: Json = False, quick: Quick = False) -> None:
-    """All of these, each shown when it is done; JSON is one object with a list for each.
+    """Run all studies, printing each as it finishes; JSON is one object with a list per study.
 
     Example: `python -m benchmarks all > results.md`
     """

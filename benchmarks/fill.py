@@ -1,7 +1,7 @@
-"""Fill beside every other scheme: balance, memory, cold start, capacities, elasticity, speed, ablation.
+"""Fill against every other scheme: balance, memory, cold start, capacities, elasticity, speed, ablation.
 
-Real streams are read from a folder of Parquet files (``data``, or EVENFLOW_DATA), with a column ``key`` in
-stream order; generated ones that drift, burst and reverse stand beside them, and alone without a folder.
+Real streams are read from a folder of Parquet files (``data``, or EVENFLOW_DATA) with a column ``key`` in
+stream order. Generated streams that drift, burst and reverse are always included.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import evenflow as ef
 from benchmarks.fill_variants import Variant
 from benchmarks.fill_variants import route as route_variant
-from evenflow.bench.measure import Row, Say, against, silent
+from evenflow.bench.measure import Progress, Row, against, silent
 from evenflow.bench.subjects import Subject, routing, zipf
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Int32Array, UInt64Array
@@ -29,7 +29,7 @@ from evenflow.simulator import Capacities, Queueing, Rescale, simulate
 from evenflow.streams import Stream, open_stream
 
 EPSILON = 0.02
-EVEN = 1.05  # a scheme counts as even up to this max / mean
+EVEN = 1.05  # a scheme counts as balanced up to this max/mean
 WORKERS = (20, 50, 100)
 GENERATED = (
     "evolving:z=1.2,keys=1e4,messages=1e6,seed=1",
@@ -41,29 +41,32 @@ MARKS = 100
 MARK = "<!-- below this line everything is written by: python -m benchmarks fill -->"
 
 
-def run(quick: bool = False, data: str | None = None, say: Say = silent) -> list[Row]:
-    """Measure all parts; ``quick`` takes one number of workers and smaller streams."""
+def run(quick: bool = False, data: str | None = None, progress: Progress = silent) -> list[Row]:
+    """Measure all parts; ``quick`` uses one number of workers and smaller streams."""
     streams = [*_real_streams(data), *GENERATED]
     messages = 2 * 10**5 if quick else 2 * 10**6
     return [
-        *frontier(streams[-6:] if quick else streams, WORKERS[1:2] if quick else WORKERS, say),
-        *stationary(5 * messages, say),
-        *capacities(messages, say),
-        *elasticity(messages, say),
-        *speed(5 * messages, 3 if quick else 7, say),
-        *ablation(streams, messages // 2, say),
+        *frontier(streams[-6:] if quick else streams, WORKERS[1:2] if quick else WORKERS, progress),
+        *stationary(5 * messages, progress),
+        *capacities(messages, progress),
+        *elasticity(messages, progress),
+        *speed(5 * messages, 3 if quick else 7, progress),
+        *ablation(streams, messages // 2, progress),
     ]
 
 
-def frontier(streams: Sequence[str], workers: Sequence[int], say: Say = silent) -> list[Row]:
-    """Measure balance and memory of every scheme on every stream; fill may cost 1.02 of the best even one."""
+def frontier(streams: Sequence[str], workers: Sequence[int], progress: Progress = silent) -> list[Row]:
+    """Measure balance and memory of every scheme on every stream.
+
+    Fill may use 1.02 times the memory of the best balanced scheme.
+    """
     rows: list[Row] = []
     names = list(ef.list_schemes())
-    for place, (spec, n) in enumerate((spec, n) for spec in streams for n in workers):
+    for index, (spec, n) in enumerate((spec, n) for spec in streams for n in workers):
         own = []
         for step, name in enumerate(names):
-            say(
-                place * len(names) + step,
+            progress(
+                index * len(names) + step,
                 len(streams) * len(workers) * len(names),
                 f"{_short(spec)}, {n}, {name}",
             )
@@ -93,12 +96,12 @@ def frontier(streams: Sequence[str], workers: Sequence[int], say: Say = silent) 
     return rows
 
 
-def stationary(messages: int, say: Say = silent) -> list[Row]:
-    """Measure memory and cold start of fill on Zipf streams that do not change."""
+def stationary(messages: int, progress: Progress = silent) -> list[Row]:
+    """Measure memory and cold start of fill on stationary Zipf streams."""
     grid = [(z, keys, n) for z in (0.6, 1.0, 1.4, 2.0) for keys in (10**4, 10**5, 10**6) for n in (10, 100)]
     rows = []
-    for place, (z, keys, n) in enumerate(grid):
-        say(place, len(grid), f"Zipf {z}, {keys} keys, {n} workers")
+    for index, (z, keys, n) in enumerate(grid):
+        progress(index, len(grid), f"Zipf {z}, {keys} keys, {n} workers")
         spec = f"zipf:z={z},keys={keys},messages={messages},seed=1"
         result = simulate("fill", spec, workers=n, sources=1, marks=MARKS)
         numbers = result.row()
@@ -119,8 +122,8 @@ def stationary(messages: int, say: Say = silent) -> list[Row]:
     return rows
 
 
-def capacities(messages: int, say: Say = silent) -> list[Row]:
-    """Measure how far loads are from capacities: 5 of 20 workers five times faster, after half 5 others."""
+def capacities(messages: int, progress: Progress = silent) -> list[Row]:
+    """Measure how closely loads follow capacities: 5 of 20 workers are 5 times faster, others after half."""
     n, half = 20, messages // 2
     first, second = "5x5,15x1", "15x1,5x5"
     windows = {
@@ -129,7 +132,7 @@ def capacities(messages: int, say: Say = silent) -> list[Row]:
     }
     rows = []
     for step, name in enumerate(("fill", "consistent", "fish", "key", "shuffle")):
-        say(step, 5, f"capacities, {name}")
+        progress(step, 5, f"capacities, {name}")
         loads = {0: np.zeros(n)}
         for end in sorted({bound for window in windows.values() for bound in window}):
             result = simulate(
@@ -157,8 +160,8 @@ def capacities(messages: int, say: Say = silent) -> list[Row]:
     return rows
 
 
-def elasticity(messages: int, say: Say = silent) -> list[Row]:
-    """Measure the state that moves when a worker joins or leaves, relative to what must move."""
+def elasticity(messages: int, progress: Progress = silent) -> list[Row]:
+    """Measure the state that moves when a worker joins or leaves, relative to the minimum."""
     spec = f"zipf:z=0.8,keys=1e5,messages={messages},seed=1"
     subjects = [
         ("fill(split=False)", ef.scheme("fill", split=False)),
@@ -169,7 +172,7 @@ def elasticity(messages: int, say: Say = silent) -> list[Row]:
     changes = [(10, 11), (10, 9), (50, 51), (50, 49)]
     rows = []
     for step, (before, after) in enumerate(changes):
-        say(step, len(changes), f"{before} to {after} workers")
+        progress(step, len(changes), f"{before} to {after} workers")
         moved, most = _fill_moves(spec, before, after)
         ideal = abs(after - before) / max(after, before)
         rows.append(_moved("fill", before, after, moved / ideal, most))
@@ -196,14 +199,14 @@ def _moved(name: str, before: int, after: int, relative: float, most: float) -> 
 
 
 def _fill_moves(spec: str, before: int, after: int) -> tuple[float, float]:
-    """Return the share of state whose home moved (keys with several homes go on there), and max / mean."""
+    """Return the share of state whose home moved (keys with several homes keep them), and max/mean."""
     ids, hashes = _read(open_stream(spec))
     router = FillRouter(Fill(), RouterPlace(before, seed=0, source=0, sources=1))
     half = ids.size // 2
     router.route(hashes[ids[:half]])
     counts = np.bincount(ids[:half], minlength=hashes.size)
     old, several = router.first_homes(hashes), router.homes()
-    for key, homes in several.items():  # the state of such a key is spread over its homes
+    for key, homes in several.items():  # their state is spread over the homes
         at = np.flatnonzero(hashes == np.uint64(key))
         counts[at] = 0 if after > before or before - 1 not in homes else counts[at] // len(homes)
     router.rescale(after)
@@ -212,15 +215,15 @@ def _fill_moves(spec: str, before: int, after: int) -> tuple[float, float]:
     return float(moved), float(loads.max() * after / loads.sum())
 
 
-def speed(messages: int, rounds: int, say: Say = silent) -> list[Row]:
-    """Measure fill's time per message against key grouping's, and a plan against routing its keys once."""
+def speed(messages: int, rounds: int, progress: Progress = silent) -> list[Row]:
+    """Measure fill's time per message against key grouping, and planning against routing each key once."""
     load = zipf(1.4, 10**5, messages)
     unit = routing(Subject(ef.scheme("key")), 100, load)
-    found = against(unit, {"fill": routing(Subject(ef.scheme("fill")), 100, load)}, rounds, say)["fill"]
+    found = against(unit, {"fill": routing(Subject(ef.scheme("fill")), 100, load)}, rounds, progress)["fill"]
     planning = _planning()
     return [
-        _ratio("fill, 100 workers: time per message against key", found.ratio, 12),
-        _ratio("plan of 10^4 hot keys, 1000 workers: time against routing each once", planning, 50),
+        _ratio("fill, 100 workers: time per message relative to key", found.ratio, 12),
+        _ratio("plan of 10^4 hot keys, 1000 workers: time relative to routing each once", planning, 50),
     ]
 
 
@@ -232,7 +235,7 @@ def _planning() -> float:
     rng = np.random.default_rng(1)
     n, hot = 1000, np.sort(rng.pareto(1.0, 10**4))[::-1].copy()
     buckets = np.repeat(np.arange(n, dtype=np.int32), 64)
-    lives = rng.integers(0, buckets.size, hot.size).astype(np.int32)
+    bucket_of_key = rng.integers(0, buckets.size, hot.size).astype(np.int32)
     tail = rng.random(buckets.size) * 1e-3
     keys = rng.integers(0, 2**64, hot.size, dtype=np.uint64)
     ratios = []
@@ -240,7 +243,7 @@ def _planning() -> float:
         router = ef.scheme("fill").router(n)
         router.route(keys)
         start = time.thread_time()
-        pour(hot, lives, tail, buckets, np.ones(n))
+        pour(hot, bucket_of_key, tail, buckets, np.ones(n))
         planned = time.thread_time()
         router.route(keys)
         ratios.append((planned - start) / (time.thread_time() - planned))
@@ -250,24 +253,24 @@ def _planning() -> float:
 VARIANTS = {
     "fill": Variant(),
     "no valve (key grouping)": Variant(valve=False),
-    "homes are forgotten": Variant(remember=False),
-    "a new home is the next hash with room": Variant(lowest=False),
-    "hot keys do not give way first": Variant(hot_first=False),
-    "new keys stay with their bucket": Variant(free_new=False),
-    "no wider slack early": Variant(early=False),
+    "homes not kept": Variant(remember=False),
+    "new home: next hash with room": Variant(lowest=False),
+    "hot keys not moved first": Variant(hot_first=False),
+    "new keys stay in their bucket": Variant(free_new=False),
+    "no wider slack at the start": Variant(early=False),
     "exact counts": Variant(exact=True),
     "16 counters per worker": Variant(cells=16),
     "1024 counters per worker": Variant(cells=1024),
     "horizon 1000": Variant(horizon=1e3),
-    "horizon without end": Variant(horizon=1e12),
+    "infinite horizon": Variant(horizon=1e12),
     "buckets planned per epoch, B = 16 n": Variant(plan=True, buckets=16),
     "buckets planned per epoch, B = 64 n": Variant(plan=True),
     "buckets planned, first epoch 100 n": Variant(plan=True, first_epoch=100),
 }
 
 
-def ablation(streams: Sequence[str], messages: int, say: Say = silent) -> list[Row]:
-    """Measure fill with each rule taken out or changed, at 100 workers."""
+def ablation(streams: Sequence[str], messages: int, progress: Progress = silent) -> list[Row]:
+    """Measure fill with each rule removed or changed, at 100 workers."""
     n = 100
     chosen = [
         spec
@@ -276,10 +279,10 @@ def ablation(streams: Sequence[str], messages: int, say: Say = silent) -> list[R
     ]
     chosen += [f"zipf:z=0.6,keys=1e4,messages={messages},seed=1", f"drift:messages={messages},seed=1"]
     rows = []
-    for place, spec in enumerate(chosen):
+    for index, spec in enumerate(chosen):
         ids, hashes = _read(open_stream(spec))
         for step, (name, variant) in enumerate(VARIANTS.items()):
-            say(place * len(VARIANTS) + step, len(chosen) * len(VARIANTS), f"{_short(spec)}, {name}")
+            progress(index * len(VARIANTS) + step, len(chosen) * len(VARIANTS), f"{_short(spec)}, {name}")
             workers = route_variant(variant, ids, hashes, n)
             pairs = np.unique(ids.astype(np.int64) * n + workers).size
             rows.append(
@@ -305,7 +308,9 @@ def _real_streams(data: str | None) -> list[str]:
         return []
     files = sorted(Path(folder).glob("*.parquet"))
     if not files:
-        raise EvenflowError(f"there is no Parquet file in {folder!r}; name a folder of streams, or none.")
+        raise EvenflowError(
+            f"there is no Parquet file in {folder!r}; give a folder of streams, or omit --data."
+        )
     return [f"{file}#key" for file in files]
 
 
@@ -328,8 +333,8 @@ def _frontier_tables(rows: Sequence[Row]) -> Iterator[Table]:
         return
     mine = [row for row in own if row["scheme"] == "fill"]
     yield Table(
-        f"Fill beside the best other scheme that is even (max / mean at most {EVEN})",
-        ("stream", "workers", "max / mean", "memory", "best other", "its memory", ""),
+        f"Fill against the best other balanced scheme (max/mean at most {EVEN})",
+        ("stream", "workers", "max/mean", "memory", "best other", "its memory", ""),
         [
             (
                 r["stream"],
@@ -342,7 +347,7 @@ def _frontier_tables(rows: Sequence[Row]) -> Iterator[Table]:
             )
             for r in mine
         ],
-        "Memory is (key, worker) pairs per distinct key; one source. ok: at most 1.02 of the best other's.",
+        "Memory is (key, worker) pairs per distinct key; one source. ok: at most 1.02 x the best other's.",
     )
     schemes = [
         "fill",
@@ -358,7 +363,7 @@ def _frontier_tables(rows: Sequence[Row]) -> Iterator[Table]:
     cases = list(dict.fromkeys((row["stream"], row["workers"]) for row in own))
     at = {(row["stream"], row["workers"], row["scheme"]): row for row in own}
     yield Table(
-        "Max / mean; memory, of the schemes that split keys",
+        "Max/mean; memory of the schemes that split keys",
         ("stream", "workers", *schemes),
         [
             (s, n, *(f"{at[s, n, k]['max_over_mean']:.3f}; {at[s, n, k]['memory']:.2f}" for k in schemes))
@@ -372,7 +377,7 @@ def _stationary_tables(rows: Sequence[Row]) -> Iterator[Table]:
     if own:
         yield Table(
             f"Fill on stationary Zipf streams of {own[0]['messages']:,} messages",
-            ("z", "keys", "workers", "max / mean", "memory", "mean of max / mean - 1", ""),
+            ("z", "keys", "workers", "max/mean", "memory", "mean of max/mean - 1", ""),
             [
                 (
                     r["z"],
@@ -383,7 +388,7 @@ def _stationary_tables(rows: Sequence[Row]) -> Iterator[Table]:
                 )
                 for r in own
             ],
-            "Limits: memory 1.10; mean over the whole run, at every percent of it, 0.04.",
+            "Limits: memory 1.10; mean over the run, sampled at every percent of it, 0.04.",
         )
 
 
@@ -391,7 +396,7 @@ def _capacity_tables(rows: Sequence[Row]) -> Iterator[Table]:
     own = _of(rows, "capacities")
     if own:
         yield Table(
-            "Largest deviation of a worker's load from its share of the capacity (1:5, changing at half)",
+            "Largest deviation of a worker's load from its share of capacity (1:5, changing halfway)",
             ("scheme", "window of 1000 n messages", "largest deviation", "memory", ""),
             [(r["scheme"], r["window"], r["largest_deviation"], r["memory"], _ok(r)) for r in own],
             "20 workers, Zipf z = 1.0, load 0.8. Limit for fill: 0.05.",
@@ -402,8 +407,8 @@ def _elasticity_tables(rows: Sequence[Row]) -> Iterator[Table]:
     own = _of(rows, "elasticity")
     if own:
         yield Table(
-            "State that moves when the number of workers changes, relative to what must move",
-            ("scheme", "from", "to", "moved / ideal", "max / mean", ""),
+            "State that moves when the number of workers changes, relative to the minimum",
+            ("scheme", "from", "to", "moved / ideal", "max/mean", ""),
             [
                 (r["scheme"], r["from"], r["to"], r["relative_migration"], _fine(r["max_over_mean"]), _ok(r))
                 for r in own
@@ -429,7 +434,7 @@ def _ablation_tables(rows: Sequence[Row]) -> Iterator[Table]:
         at = {(row["variant"], row["stream"]): row for row in own}
         variants = list(dict.fromkeys(row["variant"] for row in own))
         yield Table(
-            "Max / mean; memory with a rule taken out or changed, 100 workers",
+            "Ablation: max/mean; memory with a rule removed or changed, 100 workers",
             ("variant", *streams),
             [
                 (v, *(f"{at[v, s]['max_over_mean']:.3f}; {at[v, s]['memory']:.3f}" for s in streams))
@@ -449,7 +454,7 @@ _TABLES = (
 
 
 def _fine(value: float | None) -> str:
-    """Four decimals: what matters here is how far a number is above 1."""
+    """Format with four decimals: what matters is the excess over 1."""
     return "" if value is None else f"{value:.4f}"
 
 
@@ -458,7 +463,7 @@ def _ok(row: Row) -> str:
 
 
 def write_page(rows: Sequence[Row], path: Path) -> None:
-    """Write the tables and the figure into a Markdown page: what stands above the mark in it stays."""
+    """Write the tables and the figure to a Markdown page, keeping the text above the mark."""
     picture = path.parent / "figures" / "fill-frontier.png"
     figure(rows, picture)
     kept = path.read_text(encoding="utf-8").split(MARK)[0] if path.exists() else "# fill, measured\n\n"
@@ -481,12 +486,12 @@ def figure(rows: Sequence[Row], path: Path, workers: int = 100) -> None:
     names = sorted({row["scheme"] for row in own} - {"fill"})
     marks = "os^vDP*X<>phd8H"
     handles = {}
-    for place, panel in enumerate(panels.flat):
-        if place >= len(streams):
+    for index, panel in enumerate(panels.flat):
+        if index >= len(streams):
             panel.axis("off")
             continue
         for i, name in enumerate([*names, "fill"]):
-            row = next(row for row in own if row["stream"] == streams[place] and row["scheme"] == name)
+            row = next(row for row in own if row["stream"] == streams[index] and row["scheme"] == name)
             style: dict[str, Any] = {
                 "color": f"C{i % 10}",
                 "alpha": 0.75,
@@ -497,14 +502,14 @@ def figure(rows: Sequence[Row], path: Path, workers: int = 100) -> None:
                 style = {"color": "black", "s": 130, "marker": "*", "zorder": 5}
             handles[name] = panel.scatter(row["memory"], max(row["max_over_mean"] - 1, 1e-5), **style)
         panel.axhline(EPSILON, color="grey", linewidth=0.7, linestyle=":")
-        panel.set(xscale="log", yscale="log", title=_panel_title(streams[place]))
+        panel.set(xscale="log", yscale="log", title=_panel_title(streams[index]))
         panel.xaxis.set_major_locator(FixedLocator([1, 1.5, 2, 3, 5, 10, 20, 50, 100]))
         panel.xaxis.set_major_formatter("{x:g}")
         panel.xaxis.set_minor_locator(NullLocator())
         panel.title.set_fontsize(9)
         panel.tick_params(labelsize=7)
     drawing.supxlabel("memory: (key, worker) pairs per key", fontsize=9)
-    drawing.supylabel("imbalance: max / mean - 1", fontsize=9)
+    drawing.supylabel("imbalance: max/mean - 1", fontsize=9)
     drawing.legend(
         handles.values(), handles.keys(), loc="outside upper center", ncols=8, fontsize=7, frameon=False
     )

@@ -1,12 +1,12 @@
-"""Fill with parts taken out or put in: what each rule is worth.
+"""Ablation of fill: variants with rules removed or added.
 
-``route`` repeats the rules of :mod:`evenflow.schemes.fill` with a switch for each, in plain arrays over dense
-key numbers, so its memory grows with the keys. With the defaults it decides as the router does, which a test
-checks.
+``route`` reimplements the rules of :mod:`evenflow.schemes.fill` with a switch for each, in plain arrays over
+dense key ids, so its memory grows with the number of keys. With the defaults it decides like the router,
+which a test checks.
 
-``plan`` puts back what fill does without: at the end of every epoch (10 n messages, doubling) buckets move
-from workers whose buckets brought more than their share, heaviest first, to the worker whose buckets brought
-least.
+``plan`` adds a rule that fill does without: at the end of every epoch (10 n messages, doubling), buckets move
+from workers whose buckets received more than their share, heaviest first, to the worker whose buckets
+received least.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from evenflow.keys import GOLDEN, mix, salt_of, to_range
 
 @dataclass(frozen=True)
 class Variant:
-    """Which rules hold, and the sizes they work with."""
+    """The active rules and their parameters."""
 
     epsilon: float = 0.02
     valve: bool = True
-    remember: bool = True  # homes that were opened are kept
-    lowest: bool = True  # a new home is the lowest worker; else the key's next hash with room
+    remember: bool = True  # keep opened homes
+    lowest: bool = True  # a new home is the least loaded worker; else the key's next hash with room
     hot_first: bool = True
     free_new: bool = True
     early: bool = True
@@ -39,7 +39,7 @@ class Variant:
 
 
 def route(variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, seed: int = 0) -> Int32Array:
-    """Return the worker of every message; ``hashes`` are those of the key numbers ``ids``."""
+    """Return the worker of every message; ``hashes`` is indexed by ``ids``."""
     keys = hashes.size
     out = np.empty(ids.size, np.int32)
     switches = asdict(variant)
@@ -106,7 +106,7 @@ def _move_buckets(
 
 @inlined
 def _by_weight(order: Int64Array, brought: Int64Array) -> None:
-    """Sort bucket numbers by what they brought, most first (a shell sort: kernels make no arrays)."""
+    """Sort buckets by messages received, descending (a shell sort, as kernels allocate no arrays)."""
     gap = order.size // 2
     while gap > 0:
         for i in range(gap, order.size):
@@ -190,12 +190,12 @@ def _route(
                             homes[key, 0] = worker
                             size[key] = 1
                             current[key] = 0
-                        place = current[key] + 1 if size[key] else 0  # behind the pointed home
-                        for behind in range(size[key], place, -1):
+                        slot = current[key] + 1 if size[key] else 0  # behind the pointed home
+                        for behind in range(size[key], slot, -1):
                             homes[key, behind] = homes[key, behind - 1]
-                        homes[key, place] = other
+                        homes[key, slot] = other
                         size[key] += 1
-                        current[key] = place
+                        current[key] = slot
                     worker = np.int64(other)
 
         levels[worker] += 1.0

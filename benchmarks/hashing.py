@@ -1,9 +1,9 @@
-"""Strings through hash_keys, a million at once, against hashing them one by one from Python.
+"""hash_keys on a million strings, against hashing one string at a time from Python.
 
-Three ways to go one by one: XXH64 in plain Python, the standard library's blake2b, and the fastest found,
-this library's own compiled XXH64 called once for every key. The target is 20 times the speed of one by one in
-Python. A list misses it against the compiled way, since making an Arrow array of a list alone takes about a
-tenth of such a call per key.
+Three ways to hash one at a time: XXH64 in plain Python, the standard library's blake2b, and the fastest one
+found, evenflow's compiled XXH64 called once per key. The target is 20 times their speed. A list misses it
+against the compiled variant, since converting a list to an Arrow array alone takes about a tenth of such a
+call per key.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 import pyarrow as pa
 
 import evenflow as ef
-from evenflow.bench.measure import Prepare, Row, Say, against, silent
+from evenflow.bench.measure import Prepare, Progress, Row, against, silent
 from evenflow.kernels import kernel
 from evenflow.keys.hashing import SEED
 from evenflow.keys.xxhash import hash_bytes
 from evenflow.report.tables import Table
 
 KEYS = 10**6
-ONE_BY_ONE = 100  # the share of the keys that is hashed one by one; the speed does not depend on how many
+ONE_BY_ONE = 100  # 1 in 100 keys is hashed one at a time; the speed does not depend on the number
 ARROW, LIST = "hash_keys of an Arrow array", "hash_keys of a list"
-COMPILED, BLAKE, PLAIN = "one by one, compiled", "one by one, blake2b", "one by one, plain Python"
+COMPILED, BLAKE, PLAIN = "one at a time, compiled", "one at a time, blake2b", "one at a time, plain Python"
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure; ``speed_relative_to`` has the ratio to each way of going one by one."""
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure; ``speed_relative_to`` has the ratio to each way of hashing one at a time."""
     words = [f"word {number}" for number in range(KEYS // 10 if quick else KEYS)]
     array = pa.array(words)
     few = words[: len(words) // ONE_BY_ONE]
@@ -46,7 +46,7 @@ def run(quick: bool = False, say: Say = silent) -> list[Row]:
     if any(hashes[: len(other)] != other for other in same):
         raise AssertionError("the ways to hash disagree; their speeds mean nothing")
     tasks = {name: _task(work) for name, (work, _) in ways.items()}
-    measured = against(tasks[ARROW], tasks, 3 if quick else 7, say)
+    measured = against(tasks[ARROW], tasks, 3 if quick else 7, progress)
     speeds = {name: count / measured[name].seconds for name, (_, count) in ways.items()}
     return [
         {
@@ -64,12 +64,12 @@ def _task(work: Callable[[], object]) -> Prepare:
 
 @kernel
 def hash_one(key: bytes, seed: np.uint64) -> np.uint64:
-    """Hash one key; numba takes Python's bytes as they are, twice as fast as with an array around them."""
+    """Hash one key; numba accepts bytes directly, which is twice as fast as wrapping them in an array."""
     return hash_bytes(key, 0, len(key), seed)  # type: ignore[arg-type]
 
 
 def blake2b(data: bytes) -> int:
-    """Hash one key as one would without evenflow."""
+    """Hash one key with the standard library."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
@@ -103,4 +103,4 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     """Return one table."""
     cells = [(row["what"], row["keys_per_second"] / 1e6, *row["speed_relative_to"].values()) for row in rows]
     columns = ("what", "M keys/s", "x compiled", "x blake2b", "x plain Python")
-    return [Table("Hashing strings, speed against one by one from Python", columns, cells)]
+    return [Table("Hashing strings, speed relative to one at a time from Python", columns, cells)]

@@ -1,17 +1,17 @@
-"""KG, PKG, D-Choices and W-Choices beside the published simulator of their authors (`choices`, Java).
+"""KG, PKG, D-Choices and W-Choices against the published simulator of their authors (`choices`, Java).
 
 Its streams: independent Zipf over 10^4 keys, 5 sources in turn. KG and PKG are compared at 10^7 messages. Its
-D-C and W-C ran with a sketch too small for theta = 1/(5n), so that every key looked hot; they are compared
-with a repaired sketch of 1000 counters at 10^6 messages (head sizes, mean d, pairs), and in speed with what
-was published.
+D-C and W-C used a sketch too small for theta = 1/(5n), which made every key look hot; they are compared with
+a repaired sketch of 1000 counters at 10^6 messages (head sizes, mean d, pairs), and in speed with the
+published numbers.
 
-Routed as there: candidates may coincide, no warm-up, every source starts at worker 0. Pairs (distinct key and
-worker) and imbalance depend on the hashes' luck, so ours are a mean and a standard deviation over seeds, and
-the peer's are one draw. Its d is larger than ours at z = 1.4, n = 10 and z = 2.0, n = 100 because its solver
-leaves the factor b_h off epsilon and looks at two prefixes only; ``peer_choices`` is what it had,
-``formula_choices`` is Prop. 4.1.
+Routing follows the peer: candidates may coincide, no warm-up, every source starts at worker 0. Pairs
+(distinct key and worker) and imbalance depend on the hash seed, so ours are given as mean and standard
+deviation over seeds, while the peer's are from a single run. Its d is larger than ours at z = 1.4, n = 10 and
+z = 2.0, n = 100 because its solver omits the factor b_h of epsilon and considers only two prefixes;
+``peer_choices`` is the peer's value, ``formula_choices`` is Prop. 4.1.
 
-PoRC and bounded-load consistent hashing, of another peer, are in :mod:`benchmarks.peers_porc`.
+PoRC and bounded-load consistent hashing, from another peer, are in :mod:`benchmarks.peers_porc`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.measure import Row, Say, silent
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.kernels import BoolArray, Int64Array
 from evenflow.report.tables import Table
 from evenflow.schemes.d_choices import choices_needed
@@ -38,7 +38,7 @@ EPSILON = 1e-4
 
 
 class Peer(NamedTuple):
-    """What the peer measured for 10, 50 and 100 workers."""
+    """The peer's measurements for 10, 50 and 100 workers."""
 
     millions_per_second: tuple[float, float, float]
     pairs: tuple[int, int, int]
@@ -73,7 +73,7 @@ MESSAGES = {"key": 10**7, "partial-key": 10**7, "d-choices": 10**6, "w-choices":
 
 
 def as_the_authors(name: str) -> ef.Scheme:
-    """Return the scheme with the authors' choices where they differ from ours."""
+    """Return the scheme with the authors' choices where they differ from our defaults."""
     if name == "key":
         return ef.scheme(name)
     if name == "partial-key":
@@ -88,7 +88,7 @@ def zipf_shares(z: float) -> Any:
 
 
 class Run(NamedTuple):
-    """One stream through five sources."""
+    """The result of one stream from five sources."""
 
     pairs: int
     imbalance: float
@@ -98,7 +98,7 @@ class Run(NamedTuple):
 
 
 def route(scheme: ef.Scheme, z: float, n: int, messages: int, seed: int) -> Run:
-    """Send one stream through the sources in turn and count what arrived."""
+    """Route one stream from the sources in turn and measure the result."""
     stream = Zipf(z=z, keys=KEYS, messages=messages, seed=seed)
     ids = stream.generate(0, messages).ids
     keys = stream.hashes[ids]
@@ -106,7 +106,7 @@ def route(scheme: ef.Scheme, z: float, n: int, messages: int, seed: int) -> Run:
     loads: Int64Array = np.zeros(n, np.int64)
     seconds, heads, choices = 0.0, [], []
     for source in range(SOURCES):
-        router = scheme.router(n, seed=seed)  # all start at worker 0, as the authors' do
+        router = scheme.router(n, seed=seed)  # all start at worker 0, as in the authors' simulator
         own = np.ascontiguousarray(keys[source::SOURCES])
         for part, part_ids in zip(
             np.array_split(own, 10), np.array_split(ids[source::SOURCES], 10), strict=True
@@ -129,12 +129,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def measure(name: str, z: float, n: int, seeds: int = 5, messages: int | None = None) -> Row:
-    """Route the peer's stream under several seeds and put the peer's numbers beside ours."""
+    """Route the peer's stream with several seeds and compare with the peer's numbers."""
     scheme = as_the_authors(name)
     scheme.router(n).route(np.arange(10, dtype=np.uint64))  # compile
     count = messages or MESSAGES[name]
     runs = [route(scheme, z, n, count, seed) for seed in range(seeds)]
-    place = WORKERS.index(n)
+    index = WORKERS.index(n)
     peer = PEERS[name][z]
     pairs = np.array([run.pairs for run in runs])
     speed = count / statistics.median(run.seconds for run in runs)
@@ -145,55 +145,55 @@ def measure(name: str, z: float, n: int, seeds: int = 5, messages: int | None = 
         "messages": count,
         "pairs": float(pairs.mean()),
         "pairs_deviation": float(pairs.std(ddof=1)) if seeds > 1 else 0.0,
-        "peer_pairs": peer.pairs[place],
+        "peer_pairs": peer.pairs[index],
         "imbalance": float(np.mean([run.imbalance for run in runs])),
-        "peer_imbalance": peer.imbalance[place] if peer.imbalance else None,
+        "peer_imbalance": peer.imbalance[index] if peer.imbalance else None,
         "messages_per_second": speed,
-        "relative_to_peer": speed / (1e6 * peer.millions_per_second[place]),
+        "relative_to_peer": speed / (1e6 * peer.millions_per_second[index]),
     }
     if name in ("d-choices", "w-choices"):
-        row |= {"head": float(np.mean([run.head for run in runs])), "peer_head": PEER_HEAD[z][place]}
+        row |= {"head": float(np.mean([run.head for run in runs])), "peer_head": PEER_HEAD[z][index]}
     if name == "d-choices":
         shares = zipf_shares(z)
         row |= {
             "choices": float(np.mean([run.choices for run in runs])),
             "formula_choices": choices_needed(shares[shares >= 1 / (5 * n)], n, EPSILON, distinct=False),
-            "peer_choices": PEER_CHOICES[z][place],
+            "peer_choices": PEER_CHOICES[z][index],
         }
     return row
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure every row of the peer's tables, under 5 seeds, or 2 if ``quick``."""
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure every row of the peer's tables with 5 seeds, or 2 if ``quick``."""
     cases = [(name, z, n) for name in PEERS for z in EXPONENTS for n in WORKERS]
     rows = []
-    for place, (name, z, n) in enumerate(cases):
-        say(place, len(cases), f"{name}, z = {z}, {n} workers")
+    for index, (name, z, n) in enumerate(cases):
+        progress(index, len(cases), f"{name}, z = {z}, {n} workers")
         rows.append(measure(name, z, n, seeds=2 if quick else 5))
     return rows
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return one table, ours and theirs side by side."""
+    """Return one table of ours and the peer's numbers."""
     return [
         Table(
-            "Beside the authors' simulator of `choices`",
+            "Against the authors' simulator of `choices`",
             (
                 "scheme",
                 "z",
                 "workers",
                 "M messages/s",
-                "x theirs",
+                "x peer",
                 "pairs",
                 "deviation",
-                "theirs",
+                "peer",
                 "imbalance",
-                "theirs",
+                "peer",
                 "head",
-                "theirs",
+                "peer",
                 "mean d",
                 "formula",
-                "theirs",
+                "peer",
             ),
             [
                 (
@@ -215,6 +215,6 @@ def tables(rows: Sequence[Row]) -> list[Table]:
                 )
                 for row in rows
             ],
-            note="Pairs: distinct (key, worker), mean and deviation over seeds; the peer's are one draw.",
+            note="Pairs: distinct (key, worker), mean and deviation over seeds; the peer's are a single run.",
         )
     ]

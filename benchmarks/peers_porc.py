@@ -1,11 +1,10 @@
-"""PoRC and bounded-load consistent hashing beside another implementation's published numbers.
+"""PoRC and bounded-load consistent hashing against the published numbers of another implementation.
 
-The peer: epsilon 0.01, 10 virtual workers per worker, one source, 10^6 messages, i.i.d. Zipf over 10^4
-keys. Pairs are distinct (key, worker). Ours is `consistent` without any signal, which is the same thing.
-Pairs depend on the hashes' luck, so ours are a mean and a standard deviation over seeds. PoRC agrees within
-that; of the peer's ring for bounded loads only the number of points is known, and pairs follow the lengths
-of its arcs (equal arcs give 1 to 13 percent fewer pairs than random ones), so agreement there is within 20
-percent.
+The peer: epsilon 0.01, 10 virtual workers per worker, one source, 10^6 messages, i.i.d. Zipf over 10^4 keys.
+Pairs are distinct (key, worker) pairs. The equivalent here is `consistent` without signals. Pairs depend on
+the hash seed, so ours are given as mean and standard deviation over seeds. PoRC agrees within that. Of the
+peer's ring for bounded loads only the number of points is known, and pairs depend on the lengths of its arcs
+(equal arcs give 1 to 13 percent fewer pairs than random ones), so agreement there is within 20 percent.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.measure import Row, Say, silent
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.kernels import Int32Array, Int64Array
 from evenflow.report.tables import Table
 
@@ -46,7 +45,7 @@ def zipf_ids(z: float, messages: int, seed: int) -> Int64Array:
 
 
 def pairs_of(ids: Int64Array, workers: Int32Array, n: int) -> int:
-    """Count distinct (key, worker)."""
+    """Count distinct (key, worker) pairs."""
     seen = np.zeros(KEYS * n, np.bool_)
     seen[ids * n + workers] = True
     return int(seen.sum())
@@ -84,22 +83,22 @@ def measure(allocation: str, z: float, n: int, seeds: int, messages: int) -> Row
     }
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure every row of the peer's table, under 5 seeds, or 2 if ``quick``."""
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure every row of the peer's table with 5 seeds, or 2 if ``quick``."""
     cases = [(name, z, n) for name, table in PEER_PAIRS.items() for z in table for n in WORKERS]
     rows = []
-    for place, (name, z, n) in enumerate(cases):
-        say(place, len(cases), f"{name}, z = {z}, {n} workers")
+    for index, (name, z, n) in enumerate(cases):
+        progress(index, len(cases), f"{name}, z = {z}, {n} workers")
         rows.append(measure(name, z, n, seeds=2 if quick else 5, messages=MESSAGES))
     return rows
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return one table, ours and theirs side by side."""
+    """Return one table of ours and the peer's numbers."""
     return [
         Table(
-            "PoRC and bounded loads beside another implementation, 10 virtual workers each",
-            ("allocation", "z", "workers", "M messages/s", "x theirs", "pairs", "deviation", "theirs", "I n"),
+            "PoRC and bounded loads against another implementation, 10 virtual workers each",
+            ("allocation", "z", "workers", "M messages/s", "x peer", "pairs", "deviation", "peer", "I n"),
             [
                 (
                     row["scheme"],
@@ -114,6 +113,6 @@ def tables(rows: Sequence[Row]) -> list[Table]:
                 )
                 for row in rows
             ],
-            note="I n: imbalance x workers; theirs is epsilon, 0.01. Only two of its speeds were published.",
+            note="I n: imbalance x workers; the peer's is epsilon, 0.01. It published only two speeds.",
         )
     ]

@@ -1,8 +1,8 @@
-"""What simulating costs over routing: 10^7 messages in memory, Zipf z = 1.4, 10^5 keys, n = 100, one core.
+"""Overhead of simulation over routing: 10^7 messages in memory, Zipf z = 1.4, 10^5 keys, n = 100, one core.
 
-Two limits: ``partial-key`` with all load and memory metrics at most 3 times routing alone; any scheme at
-most 30 times routing with ``key``. Both are ratios within one run. ``head`` adds head and tail loads, for
-which the stream is read twice; ``queued`` adds FIFO queues, latencies and feedback.
+Two limits: ``partial-key`` with all load and memory metrics takes at most 3 times as long as routing alone;
+any scheme at most 30 times as long as routing with ``key``. Ratios compare interleaved runs. ``head`` adds
+head and tail loads, for which the stream is read twice; ``queued`` adds FIFO queues, latencies and feedback.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import evenflow as ef
-from evenflow.bench.measure import Prepare, Row, Say, against, silent
+from evenflow.bench.measure import Prepare, Progress, Row, against, silent
 from evenflow.bench.subjects import Subject, routing, zipf
 from evenflow.kernels import UInt64Array
 from evenflow.report.tables import Table
@@ -26,7 +26,7 @@ QUEUED = ("partial-key", "consistent", "fish")
 
 
 class Held(Stream):
-    """A stream in memory, so that making it is not measured."""
+    """A stream in memory, so that generating it is not measured."""
 
     def __init__(self, stream: Zipf):
         self.messages = stream.messages
@@ -35,7 +35,7 @@ class Held(Stream):
 
     @property
     def name(self) -> str:
-        """The spelling of what is held."""
+        """The spec of the stream."""
         return self._stream.name
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
@@ -45,7 +45,7 @@ class Held(Stream):
 
     @property
     def hashes(self) -> UInt64Array:
-        """The hashes of what is held."""
+        """The hashes of the keys."""
         return self._stream.hashes
 
     def label(self, id: int) -> str:
@@ -57,7 +57,7 @@ class Held(Stream):
         return self._stream.keys_upper_bound()
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Return one row per measurement, with the ratio to routing alone and its limit."""
     messages, rounds = (MESSAGES // 10, 3) if quick else (MESSAGES, 5)
     load = zipf(1.4, 10**5, messages)
@@ -82,7 +82,7 @@ def run(quick: bool = False, say: Say = silent) -> list[Row]:
     ]
     rows = []
     for what, unit, tasks, limit in parts:
-        for name, measured in against(unit, tasks, rounds, say).items():
+        for name, measured in against(unit, tasks, rounds, progress).items():
             rows.append(
                 {
                     "what": what,

@@ -1,11 +1,11 @@
-"""SpaceSaving beside the frequent-items sketch of Apache DataSketches, with as many counters each.
+"""SpaceSaving against the frequent-items sketch of Apache DataSketches, with the same number of counters.
 
-Theirs is a table of 2^k places of which at most three quarters are used; ours has exactly as many counters.
-When its table is full it drops many keys at once, so at the end it holds fewer (``keys_held``). Its
-Python binding takes one item per call, so the cost of a call that does nothing is measured too and taken off
-in ``net``: what is left is about what its C++ costs. The error of a key is its estimate against how often it
-came (0 is the estimate of a key that is not held), over all keys and over the 100 hottest, in messages;
-``promised`` is what the sketch guarantees for this many messages.
+DataSketches uses a table of 2^k slots, at most three quarters full; SpaceSaving gets exactly that many
+counters. When its table is full, DataSketches evicts many keys at once, so it may end up with fewer
+(``keys_held``). Its Python binding takes one item per call, so the cost of an empty call is measured too and
+subtracted in ``net``, which approximates the cost of the C++ code. The error of a key is the difference
+between its estimate (0 for keys that are not held) and its true count, over all keys and over the 100
+hottest, in messages; ``promised`` is the guaranteed bound for this number of messages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenflow.bench.measure import Prepare, Row, Say, against, silent
+from evenflow.bench.measure import Prepare, Progress, Row, against, silent
 from evenflow.kernels import Float64Array, Int64Array
 from evenflow.report.tables import Table
 from evenflow.schemes.base import flatten
@@ -26,17 +26,17 @@ KEYS = 10**5
 MESSAGES = 10**6
 SEED = 1
 HOTTEST = 100
-CASES = ((1.0, 10), (1.4, 10), (1.4, 12))  # z, and k of the 2^k places
+CASES = ((1.0, 10), (1.4, 10), (1.4, 12))  # z, and k of the 2^k slots
 OURS, ITEMS, STRINGS, NOTHING = (
     "SpaceSaving",
     "DataSketches items",
     "DataSketches strings",
-    "a call that does nothing",
+    "empty call",
 )
 
 
 class Sample(NamedTuple):
-    """A stream in the form that each sketch takes."""
+    """A stream in the input format of each sketch."""
 
     hashes: Any
     by_id: Any  # the hash of every key
@@ -45,12 +45,12 @@ class Sample(NamedTuple):
     counts: Int64Array
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure speed and error for some streams and sizes; without DataSketches, ours alone."""
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure speed and error for several streams and sizes; without DataSketches, ours only."""
     rows = []
     for z, exponent in CASES:
         sample = _sample(z, MESSAGES // 10 if quick else MESSAGES)
-        rows += _measure(sample, z, 3 * 2**exponent // 4, exponent, 3 if quick else 7, say)
+        rows += _measure(sample, z, 3 * 2**exponent // 4, exponent, 3 if quick else 7, progress)
     return rows
 
 
@@ -62,17 +62,19 @@ def _sample(z: float, messages: int) -> Sample:
     return Sample(stream.hashes[ids], stream.hashes, numbers, [str(number) for number in numbers], counts)
 
 
-def _measure(sample: Sample, z: float, size: int, exponent: int, rounds: int, say: Say) -> list[Row]:
+def _measure(
+    sample: Sample, z: float, size: int, exponent: int, rounds: int, progress: Progress
+) -> list[Row]:
     tasks: dict[str, Prepare] = {OURS: lambda: _ours(size, sample)[1]}
     SpaceSaving(size).update(sample.hashes[:10])  # compile
-    theirs = _datasketches()
-    if theirs is not None:
-        tasks[ITEMS] = lambda: _theirs(theirs.frequent_items_sketch(exponent), sample.numbers)
-        tasks[STRINGS] = lambda: _theirs(theirs.frequent_strings_sketch(exponent), sample.texts)
-        tasks[NOTHING] = lambda: _nothing(theirs.frequent_items_sketch(exponent), len(sample.numbers))
-    measured = against(tasks[OURS], tasks, rounds, say)
+    library = _datasketches()
+    if library is not None:
+        tasks[ITEMS] = lambda: _update_all(library.frequent_items_sketch(exponent), sample.numbers)
+        tasks[STRINGS] = lambda: _update_all(library.frequent_strings_sketch(exponent), sample.texts)
+        tasks[NOTHING] = lambda: _nothing(library.frequent_items_sketch(exponent), len(sample.numbers))
+    measured = against(tasks[OURS], tasks, rounds, progress)
     messages = len(sample.numbers)
-    call = measured[NOTHING].seconds if theirs is not None else 0.0
+    call = measured[NOTHING].seconds if library is not None else 0.0
     rows = []
     for name in tasks:
         seconds = measured[name].seconds
@@ -89,13 +91,13 @@ def _measure(sample: Sample, z: float, size: int, exponent: int, rounds: int, sa
         if name == OURS:
             row |= _our_error(sample, size)
         elif name == ITEMS:
-            row |= _their_error(theirs.frequent_items_sketch(exponent), sample)
+            row |= _library_error(library.frequent_items_sketch(exponent), sample)
         rows.append(row)
     return rows
 
 
 def _datasketches() -> Any:
-    """Return the package, or None where it is not installed (it is in the extra ``dev``)."""
+    """Return the package, or None if it is not installed (it is in the extra ``dev``)."""
     try:
         import datasketches
     except ImportError:
@@ -108,7 +110,7 @@ def _ours(size: int, sample: Sample) -> tuple[SpaceSaving, Callable[[], None]]:
     return sketch, lambda: sketch.update(sample.hashes)
 
 
-def _theirs(sketch: Any, items: Iterable[Any]) -> Callable[[], None]:
+def _update_all(sketch: Any, items: Iterable[Any]) -> Callable[[], None]:
     def work() -> None:
         update = sketch.update
         for item in items:
@@ -137,8 +139,8 @@ def _our_error(sample: Sample, size: int) -> Row:
     return _error(sample, estimates, len(sample.numbers) / size, size_in_bytes, keys.size)
 
 
-def _their_error(sketch: Any, sample: Sample) -> Row:
-    _theirs(sketch, sample.numbers)()
+def _library_error(sketch: Any, sample: Sample) -> Row:
+    _update_all(sketch, sample.numbers)()
     estimates = np.array([sketch.get_estimate(key) for key in range(KEYS)], np.float64)
     return _error(sample, estimates, sketch.epsilon * len(sample.numbers), None, sketch.num_active_items)
 
@@ -185,5 +187,6 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         for row in rows
     ]
     missing = all(row["sketch"] == OURS for row in rows)
-    note = "Install datasketches to see it beside ours." if missing else ""
-    return [Table(f"Who is hot? {rows[0]['messages']:,} messages of {KEYS:,} keys", columns, cells, note)]
+    note = "Install datasketches to compare." if missing else ""
+    title = f"Frequent-items sketches on {rows[0]['messages']:,} messages of {KEYS:,} keys"
+    return [Table(title, columns, cells, note)]

@@ -1,8 +1,8 @@
-"""How fast streams flow, in CPU time: every generator, every kind of file, first and second reading.
+"""Throughput of streams in CPU time: every generator and file format, first and second pass.
 
-Beside the messages per second stands the ratio to routing the same number of messages by ``key``, measured in
-the same run: a generator at 20 M messages/s or more must not hold up the schemes that it feeds. A file is
-read twice: the first reading meets every key as new, the second knows them all.
+Messages per second, and the ratio to routing the same number of messages with ``key``, measured in
+interleaved runs: at 20 M messages/s or more, a generator must not slow down the schemes it feeds. Files are
+read twice: in the first pass every key is new, in the second all are known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 import evenflow as ef
-from evenflow.bench.measure import Measured, Prepare, Row, Say, against, silent
+from evenflow.bench.measure import Measured, Prepare, Progress, Row, against, silent
 from evenflow.bench.subjects import Subject, routing, zipf
 from evenflow.report.tables import Table
 from evenflow.streams import GENERATORS, Stream, Zipf, open_stream
@@ -30,19 +30,19 @@ ROWS = 1 << 20
 WORKERS = 100
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
-    """Return one row per generator and per kind of file."""
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Return one row per generator and file format."""
     generated, rows = (GENERATED >> 3, ROWS >> 3) if quick else (GENERATED, ROWS)
     rounds = 3 if quick else 5
     opened = [open_stream(f"{name}:messages={generated},seed=1") for name in GENERATORS]
     drains = {name: _again(stream) for name, stream in zip(GENERATORS, opened, strict=True)}
-    measured = against(_routing(generated), drains, rounds, say)
+    measured = against(_routing(generated), drains, rounds, progress)
     found = [_row(name, generated, measured[name]) for name in GENERATORS]
     with tempfile.TemporaryDirectory() as folder:
         paths = _write_files(Path(folder), rows)
-        first = against(_routing(rows), {path.name: _first(path) for path in paths}, rounds, say)
+        first = against(_routing(rows), {path.name: _first(path) for path in paths}, rounds, progress)
         again = {path.name: _again(open_stream(_spelled(path))) for path in paths}
-        second = against(_routing(rows), again, rounds, say)
+        second = against(_routing(rows), again, rounds, progress)
     for path in paths:
         row = _row(path.name, rows, first[path.name])
         found.append(row | {"messages_per_second_again": rows / second[path.name].seconds})
@@ -63,7 +63,7 @@ def _row(name: str, messages: int, measured: Measured) -> Row:
 
 
 def _again(stream: Stream) -> Prepare:
-    """Return the task of reading a stream whose keys are known."""
+    """Return the task of reading a stream with known keys."""
     _drain(stream)
     return lambda: lambda: _drain(stream)
 
@@ -88,7 +88,7 @@ def _drain(stream: Stream) -> int:
 
 
 def _write_files(folder: Path, rows: int) -> list[Path]:
-    """Write the same words to every kind of file."""
+    """Write the same words in every file format."""
     ids = next(Zipf(z=1.0, keys=10**5, messages=rows, seed=1).chunks(rows)).ids
     words = np.char.add("word-", np.arange(10**5).astype(str))[ids]
     table = pa.table({"key": words, "number": ids, "value": np.arange(rows) / 7})
@@ -119,5 +119,5 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         )
         for row in rows
     ]
-    columns = ("stream", "messages", "M messages/s", "read again", "x routing by key")
-    return [Table("Reading streams", columns, cells, "All threads' CPU time; keys of files are words.")]
+    columns = ("stream", "messages", "M messages/s", "second pass", "x routing by key")
+    return [Table("Reading streams", columns, cells, "CPU time of all threads; the keys of files are words.")]

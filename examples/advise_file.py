@@ -1,4 +1,4 @@
-"""Advice on a file of yours: how skewed it is, which scheme suits it, what that gains.
+"""Get advice on a file: how skewed the key is, which scheme suits it, and the gain.
 
 python examples/advise_file.py [FILE COLUMN]
 """
@@ -14,5 +14,5 @@ if __name__ == "__main__":
     advice = advise(file, workers=32, key=column)
     print(f"{advice.profile.messages:,} rows, {advice.profile.keys:,} keys")
     for outcome in advice.ranked()[:5]:
-        print(f"{outcome.spelling:16} fullest worker {outcome.max_over_mean:.3f}, memory {outcome.memory:.2f}")
+        print(f"{outcome.spelling:16} max/mean load {outcome.max_over_mean:.3f}, memory {outcome.memory:.2f}")
     print(advice.recommendation.code)

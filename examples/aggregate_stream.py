@@ -1,4 +1,4 @@
-"""Aggregate a stream: the mean and the longest reading of every sensor, hot sensors on several workers.
+"""Aggregate a stream: mean and longest reading per sensor, with hot sensors split across workers.
 
 python examples/aggregate_stream.py
 """
@@ -9,7 +9,7 @@ from evenflow.spark.session import local_session
 
 class Readings(Aggregator):
     buffer = "n long, total double, longest long"
-    merges = {"n": "sum", "total": "sum", "longest": "max"}  # how Spark merges the parts of a sensor
+    merges = {"n": "sum", "total": "sum", "longest": "max"}  # how Spark merges partial results
     def zero(self): return 0, 0.0, 0
     def reduce(self, state, rows):
         n, total, longest = state

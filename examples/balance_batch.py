@@ -1,4 +1,4 @@
-"""Balance a batch: one line instead of repartition, and proof that it helped.
+"""Balance a batch with one line instead of repartition, and compare the loads.
 
 python examples/balance_batch.py
 """

@@ -1,4 +1,4 @@
-"""A decision tree grown from merged histograms: what workers hold and merge under three schemes.
+"""A decision tree grown from merged histograms: histograms stored and merged under three schemes.
 
 python examples/decision_tree.py
 """
@@ -17,6 +17,6 @@ if __name__ == "__main__":
         ).view
         merges = sum(seen["merges"]) / len(seen["merges"])
         rows.append((scheme, f"{seen['accuracy'][-1]:.1%}", max(seen["held"]), max(seen["shuffled"]), merges))
-    columns = ("scheme", "accuracy", "histograms held", "W x D x C x L", "merged per split")
+    columns = ("scheme", "accuracy", "histograms stored", "W x D x C x L", "merged per split")
     show([Table("Streaming parallel decision tree", columns, rows)])
     spark.stop()

@@ -1,4 +1,4 @@
-"""Heavy hitters in bounded memory: the error of a key grows with the summaries that hold it.
+"""Heavy hitters in bounded memory: the error of a key grows with the number of summaries containing it.
 
 python examples/heavy_hitters.py
 """

@@ -1,4 +1,4 @@
-"""Naive Bayes whose counters are a balanced stream; its predictions are those of a single machine.
+"""Naive Bayes with counters from a balanced job; predictions equal those of a single machine.
 
 python examples/naive_bayes.py
 """
@@ -17,12 +17,12 @@ if __name__ == "__main__":
     spark = local_session("local[*]")
     made = Documents(messages=10_000).make(np.arange(10_000))
     texts = spark.createDataFrame(pa.Table.from_struct_array(made))
-    whole = F.array(F.lit(None).cast("string"))  # a word that is null counts the text itself
+    whole = F.array(F.lit(None).cast("string"))  # a null word counts the text itself
     words = texts.select("label", F.explode(F.concat(whole, "words")).alias("word"))
     model = Model()
     counters = aggregate(words, ["label", "word"], Count(), "rows long", workers=8)
     model.learn((row["label"], row["word"], row["rows"]) for row in counters.toLocalIterator())
-    asked = Documents().make(np.arange(10_000, 11_000)).to_pylist()
-    right = sum(model.predict(one["words"]) == one["label"] for one in asked)
-    print(f"{right} of {len(asked)} new texts are named right")
+    unseen = Documents().make(np.arange(10_000, 11_000)).to_pylist()
+    correct = sum(model.predict(text["words"]) == text["label"] for text in unseen)
+    print(f"{correct} of {len(unseen)} new texts classified correctly")
     spark.stop()

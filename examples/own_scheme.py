@@ -7,7 +7,7 @@ from evenflow import Router, Scheme
 from evenflow.kernels import kernel
 from evenflow.keys import candidate
 
-State = NamedTuple("State", [("loads", np.ndarray)])  # all that a router knows: saved without code of yours
+State = NamedTuple("State", [("loads", np.ndarray)])  # all of a router's state; saved automatically
 
 class StickyRouter(Router):
     def __init__(self, scheme, place):
@@ -19,11 +19,11 @@ class StickyRouter(Router):
 @dataclass(frozen=True)
 class Sticky(Scheme):
     slack: float = 0.1  # fields are parameters: own_scheme:Sticky:slack=0.2
-    name, summary = "sticky", "a key's first candidate, or the second if that is too full"
+    name, summary = "sticky", "a key's first candidate, or the second if the first is too full"
     def new_router(self, place): return StickyRouter(self, place)
 
 @kernel
-def route(keys, out, loads, salt, limit, routed):  # one worker for every key, compiled
+def route(keys, out, loads, salt, limit, routed):  # compiled; one worker per row
     for i in range(keys.size):
         full = loads[candidate(keys[i], 0, salt, loads.size)] * loads.size > limit * (routed + i + loads.size)
         out[i] = candidate(keys[i], 1 if full else 0, salt, loads.size)

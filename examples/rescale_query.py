@@ -1,4 +1,4 @@
-"""Rescale a running query: the sums of a stream's keys move from four workers to six, without a restart.
+"""Rescale a running query: the sums per key move from four workers to six, without a restart.
 
 python examples/rescale_query.py
 """

@@ -1,4 +1,4 @@
-"""The volume-weighted average price of every ticker, with hot tickers spread over workers.
+"""Volume-weighted average price per ticker, with hot tickers split across workers.
 
 python examples/vwap.py
 """
@@ -13,7 +13,7 @@ from evenflow.spark import aggregate
 
 if __name__ == "__main__":
     spark = local_session("local[*]")
-    made = Trades(messages=100_000).make(np.arange(100_000))  # your own: spark.read.csv("trades.csv", ...)
+    made = Trades(messages=100_000).make(np.arange(100_000))  # yours: spark.read.csv("trades.csv", ...)
     trades = spark.createDataFrame(pa.Table.from_struct_array(made))
     prices = aggregate(trades, "ticker", Vwap(), VwapApp.schema, workers=8)
     prices.orderBy("volume", ascending=False).show(10)

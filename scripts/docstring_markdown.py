@@ -1,7 +1,7 @@
-"""A griffe extension for the API reference: docstrings become Markdown that reads well.
+"""A griffe extension for the API reference that converts docstrings to Markdown.
 
-Doctests outside an ``Examples`` section become code blocks, and roles such as ``:mod:`` plain code; without
-it a doctest would be read as a quotation, and a list of lists in its output as a link.
+Doctests outside an ``Examples`` section become code blocks, and roles such as ``:mod:`` become plain code.
+Otherwise Markdown would render a doctest as a quotation, and a nested list in its output as a link.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 
 class DocstringMarkdown(griffe.Extension):
-    """Rewrite every docstring before it is parsed."""
+    """Convert every docstring before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
-        """Rewrite the docstring of one module, class, function or attribute."""
+        """Convert the docstring of a module, class, function or attribute."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
 
@@ -32,6 +32,6 @@ def as_markdown(text: str) -> str:
     'Add.\\n\\n```pycon\\n>>> [[1]]\\n[[1]]\\n```\\n\\nSee `os`.'
     """
     text = _ROLE.sub(r"`\1`", text)
-    section = _EXAMPLES.search(text)  # griffe knows what to do with these
+    section = _EXAMPLES.search(text)  # griffe handles these
     end = section.start() if section else len(text)
     return _DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text[:end]) + text[end:]

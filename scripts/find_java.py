@@ -1,4 +1,4 @@
-"""Find Java 17 or newer, or install it with apt; otherwise say in one sentence what to do."""
+"""Find Java 17 or newer, or install it with apt; otherwise print what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ java = runpy.run_path(str(Path(__file__).parents[1] / "src" / "evenflow" / "java
 
 
 def installed() -> bool:
-    """Install Java with apt if this user can; return whether it worked."""
+    """Install Java with apt, if permitted; return whether it succeeded."""
     if shutil.which("apt-get") is None:
         return False
     prefix: list[str] = []
@@ -33,7 +33,7 @@ def installed() -> bool:
 
 
 def main() -> int:
-    """Exit 0 if it is there in the end."""
+    """Return exit status 0 if a suitable Java is available."""
     version = java["java_version"]()
     if version is not None and version >= java["OLDEST"]:
         return 0

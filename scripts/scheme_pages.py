@@ -1,7 +1,6 @@
-"""Write the pages of the schemes (docs/schemes): the rule, a figure, numbers, parameters, the paper.
+"""Generate the scheme pages (docs/schemes): rule, figure, measurements, parameters, paper.
 
-The text is the scheme's own documentation in its file, so it is written once. Run it after changing a scheme:
-``make scheme-pages``.
+The text comes from the docstrings of each scheme's module. Run ``make scheme-pages`` after changing a scheme.
 """
 
 from __future__ import annotations
@@ -44,27 +43,27 @@ ORDER = (
     "fill",
 )  # fmt: skip
 USE = {
-    "key": "every key's rows must be together and no key is hot",
-    "shuffle": "rows have no state at all",
-    "partial-key": "mild skew, few workers, and merging two partial results is cheap",
-    "two-choices": "as a yardstick: two random workers per row, the key does not matter",
-    "greedy-d": "as a yardstick: the same number of choices for every key",
-    "d-choices": "strong skew, and hot keys' state is dear",
-    "w-choices": "strong skew, and hot keys' state is cheap",
-    "round-robin-head": "as a yardstick: W-Choices without looking at loads",
-    "consistent-hash": "one owner per key, and workers come and go",
-    "bounded-load": "consistent hashing with a hard limit on every worker's load",
-    "random-choices": "a hard limit on every worker's load, on equal workers",
+    "key": "all rows of a key must be on one worker and no key is hot",
+    "shuffle": "the work is stateless",
+    "partial-key": "skew is mild, workers are few, and merging two partial results is cheap",
+    "two-choices": "you need a baseline: two random workers per row, regardless of the key",
+    "greedy-d": "you need a baseline: the same number of choices for every key",
+    "d-choices": "skew is strong and state for hot keys is expensive",
+    "w-choices": "skew is strong and state for hot keys is cheap",
+    "round-robin-head": "you need a baseline: W-Choices without load information",
+    "consistent-hash": "every key needs one owner, and workers join and leave",
+    "bounded-load": "you want consistent hashing with a hard limit on every worker's load",
+    "random-choices": "you need a hard limit on every worker's load, on equal workers",
     "consistent": "workers differ in speed, or their speed changes",
-    "explicit": "one owner per key, with state that is moved as seldom as possible",
+    "explicit": "every key needs one owner, and state should move as rarely as possible",
     "fish": "hot keys change within minutes, and workers report their backlog",
-    "dynamic-key": "few keys, some of them hot for long",
-    "fill": "anything else: start here",
+    "dynamic-key": "keys are few, and some of them stay hot for long",
+    "fill": "you are unsure; it is the default",
 }
 
 
 def main() -> None:
-    """Write one page for each scheme and the table of all."""
+    """Write one page per scheme and the table of all schemes."""
     hottest, ids = hottest_keys()
     numbers = {}
     for name in ORDER:
@@ -92,7 +91,7 @@ def measure(name: str, spec: str) -> tuple[float, float]:
 
 
 def hottest_keys() -> tuple[np.ndarray, np.ndarray]:
-    """Return the hashes of the hottest keys of the drawn stream, and the hash of every message."""
+    """Return the hashes of the hottest keys of the plotted stream, and the hash of every message."""
     given = open_stream(DRAWN)
     hashes = given.hashes[np.concatenate([chunk.ids for chunk in given.chunks()])]
     keys, counts = np.unique(hashes, return_counts=True)
@@ -100,7 +99,7 @@ def hottest_keys() -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(kind: type[Scheme], hottest: np.ndarray, hashes: np.ndarray, path: Path) -> None:
-    """Draw the load of every worker, beside key grouping's, and the workers of the hottest keys."""
+    """Plot the load per worker, with key grouping for comparison, and the workers per hot key."""
     workers = kind().router(WORKERS).route(hashes)
     plain = ef.scheme("key").router(WORKERS).route(hashes)
     homes = [np.unique(workers[hashes == key]).size for key in hottest]
@@ -114,7 +113,7 @@ def draw(kind: type[Scheme], hottest: np.ndarray, hashes: np.ndarray, path: Path
         left.set(xlabel="worker, fullest first", ylabel="load / mean", title="Load")
         left.legend()
         right.bar(np.arange(1, SHOWN + 1), homes, color=colour_of(kind.name), width=0.85)
-        right.set(xlabel="key, hottest first", ylabel="workers", ylim=(0, WORKERS), title="Workers of a key")
+        right.set(xlabel="key, hottest first", ylabel="workers", ylim=(0, WORKERS), title="Workers per key")
         return drawn
 
     save(figure, path)
@@ -137,26 +136,26 @@ def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
         f"One million messages, Zipf 1.4, {WORKERS} workers, one source; key grouping in grey.",
         "## The rule\n\n" + as_markdown(module.__doc__ or ""),
         "## Measured\n\n| stream | max / mean load | memory |\n|---|--:|--:|\n" + rows + "\n\n"
-        "Memory is (key, worker) pairs relative to key grouping's. By `make scheme-pages`, which runs "
+        "Memory is (key, worker) pairs relative to key grouping. Measured by `make scheme-pages`, which runs "
         f"`evenflow simulate --scheme {kind.name} --workers {WORKERS} --sources 1` on each stream.",
     ]
     if fields:
         parts.append("## Parameters\n\n| name | type | default | meaning |\n|---|---|---|---|\n" + fields)
-    others = f" Also called: {', '.join(kind.aliases)}." if kind.aliases else ""
+    others = f" Aliases: {', '.join(kind.aliases)}." if kind.aliases else ""
     where = f"`{source_of(kind)}`"
     source = PAPERS.get(paper)
-    own = "evenflow's own; [how it compares](../fill.md)."
+    own = "evenflow's own scheme; [how it compares](../fill.md)."
     origin = f"{source}, section {kind.paper.split(' ', 1)[1]}." if source else own
-    parts.append(f"## Paper and code\n\n{origin} The code is {where}.{others}")
+    parts.append(f"## Paper and code\n\n{origin} Source: {where}.{others}")
     return "\n\n".join(parts) + "\n"
 
 
 def table_of(
     numbers: dict[str, dict[str, tuple[float, float]]], pages: str = "", *, with_source: bool = False
 ) -> str:
-    """Return the table of all schemes, with links to their pages and, in the checkout, to their files."""
+    """Return the table of all schemes, with links to their pages and optionally to their source files."""
     labels = list(STREAMS)
-    head = "| scheme | paper | what it does | use it when | " + " | ".join(labels) + " |"
+    head = "| scheme | paper | description | use it when | " + " | ".join(labels) + " |"
     lines = [head, "|---|---|---|---|" + "---|" * len(labels)]
     for name, found in numbers.items():
         kind = ef.list_schemes()[name]
@@ -169,12 +168,12 @@ def table_of(
 
 
 def source_of(kind: type[Scheme]) -> Path:
-    """Return the file of a scheme, as the checkout has it."""
+    """Return the source file of a scheme, relative to the repository."""
     return Path(sys.modules[kind.__module__].__file__ or "").relative_to(ROOT)
 
 
 def field_comments(kind: type[Scheme]) -> dict[str, str]:
-    """Return what the comments beside a scheme's parameters say."""
+    """Return the comments of a scheme's parameters."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
         for line in inspect.getsource(base).splitlines():
@@ -184,7 +183,7 @@ def field_comments(kind: type[Scheme]) -> dict[str, str]:
 
 
 def as_markdown(text: str) -> str:
-    """Turn a docstring into Markdown."""
+    """Convert a docstring to Markdown."""
     text = inspect.cleandoc(text)
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
     text = re.sub(r"::$", ":", text, flags=re.MULTILINE)
@@ -194,12 +193,12 @@ def as_markdown(text: str) -> str:
 
 INDEX = f"""# All schemes
 
-The last columns are measured: the fullest worker's load relative to the mean / (key, worker) pairs relative
-to key grouping's, for {WORKERS} workers and one source, on a Zipf stream with exponent 1.4, on one whose hot
-keys change, and on the words of the State of the Union addresses (`make scheme-pages`).
+The last columns are measurements, max/mean load / memory, for {WORKERS} workers and one source: on a Zipf
+stream with exponent 1.4, on a stream with drifting hot keys, and on the words of the State of the Union
+addresses. Memory is (key, worker) pairs relative to key grouping. Generated by `make scheme-pages`.
 
 {{table}}
-A scheme of your own takes one file: [Your own scheme](../own-scheme.md).
+To write a scheme in a single file, see [Your own scheme](../own-scheme.md).
 """
 
 if __name__ == "__main__":

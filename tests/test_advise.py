@@ -184,7 +184,7 @@ def test_a_key_of_several_columns(sales: Path) -> None:
 
 def test_a_large_file_is_sampled_and_it_says_so(sales: Path) -> None:
     result = run(str(sales), "--key", "shop", "--workers", "4", "--sample", "1e3")
-    assert "A sample was read: 1,000 of 4,000 messages" in result.stdout
+    assert "Based on a sample: 1,000 of 4,000 messages" in result.stdout
     found = advice(str(sales), "--key", "shop", "--workers", "4", "--sample", "1000")
     assert (found["stream"]["messages"], found["stream"]["total"], found["stream"]["sampled"]) == (
         1000,
@@ -207,7 +207,7 @@ def test_the_page_is_one_whole_file_with_three_figures(sales: Path, tmp_path: Pa
     page = tmp_path / "report.html"
     result = run(str(sales), "--key", "shop", "--time", "at", "--workers", "8", "--html", str(page))
     assert result.exit_code == 0, result.output
-    assert f"The report with figures is in {page}." in result.stdout
+    assert f"Wrote the report to {page}." in result.stdout
     checker = checked(page)
     assert checker.tags.count("svg") == 3
     assert checker.tags.count("figure") == 3
@@ -266,7 +266,7 @@ def test_missing_files_and_columns_are_named(sales: Path, tmp_path: Path) -> Non
     assert "has no column 'shopp'; did you mean 'shop'" in refusal(
         str(sales), "--key", "shopp", "--workers", "4"
     )
-    assert "say which is the key" in refusal(str(sales), "--workers", "4")
+    assert "name the key column" in refusal(str(sales), "--workers", "4")
     assert "there is no generator 'zpif'" in refusal("zpif:z=1", "--workers", "4")
 
 
@@ -274,7 +274,7 @@ def test_empty_data_and_null_keys_are_refused(sales: Path, tmp_path: Path) -> No
     empty = tmp_path / "empty.csv"
     empty.write_text("key\n")
     assert "has no rows" in refusal(str(empty), "--workers", "4")
-    assert "is null; choose another column of shop, day, at, empty" in refusal(
+    assert "is null; choose another of the columns shop, day, at, empty" in refusal(
         str(sales), "--key", "empty", "--workers", "4"
     )
 
@@ -292,9 +292,11 @@ def test_numbers_of_workers_that_are_none_are_refused(sales: Path) -> None:
 
 def test_other_bad_options_are_refused_before_the_work(sales: Path, tmp_path: Path) -> None:
     common = (str(sales), "--key", "shop", "--workers", "4")
-    assert "--one-owner and --stateless exclude each other" in refusal(*common, "--one-owner", "--stateless")
-    assert "--sample is 'some'; it is a number of rows" in refusal(*common, "--sample", "some")
-    assert "end it with .html" in refusal(*common, "--html", str(tmp_path / "report.pdf"))
+    assert "--one-owner and --stateless are mutually exclusive" in refusal(
+        *common, "--one-owner", "--stateless"
+    )
+    assert "--sample is 'some'; it must be a number of rows" in refusal(*common, "--sample", "some")
+    assert "use .html" in refusal(*common, "--html", str(tmp_path / "report.pdf"))
     assert "there is no folder" in refusal(*common, "--html", str(tmp_path / "no" / "report.html"))
 
 

@@ -97,7 +97,7 @@ def test_the_package_loads_its_names_when_they_are_used() -> None:
     ("arguments", "sentence"),
     [
         (["schemes", "d-choice"], "there is no scheme 'd-choice'; did you mean 'd-choices'"),
-        (["bench", "routers", "--workers", "0"], "workers is 0; a benchmark needs at least 1."),
+        (["bench", "routers", "--workers", "0"], "workers is 0; it must be at least 1."),
         (["bench", "routers", "--messages", "-5"], "messages is -5"),
     ],
 )

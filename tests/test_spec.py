@@ -43,13 +43,13 @@ def test_what_is_spelled_is_read_again(knobs: Knobs) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("size=1.5", "size is 1.5; it is a whole number."),
-        ("size=inf", "size is inf; it is a whole number."),
-        ("size=many", "size is 'many'; it is a whole number."),
-        ("split=2", "split is '2'; it is yes or no."),
-        ("share=none", "share is 'none'; it is a number."),
-        ("limit=x", "limit is 'x'; it is a number, or none."),
-        ("parts=1+x", "parts is '1+x'; it is a number, or numbers such as 1.2+1.3+1.2."),
+        ("size=1.5", "size is 1.5; it must be a whole number."),
+        ("size=inf", "size is inf; it must be a whole number."),
+        ("size=many", "size is 'many'; it must be a whole number."),
+        ("split=2", "split is '2'; it must be yes or no."),
+        ("share=none", "share is 'none'; it must be a number."),
+        ("limit=x", "limit is 'x'; it must be a number or none."),
+        ("parts=1+x", "parts is '1+x'; it must be a number or numbers such as 1.2+1.3+1.2."),
         ("sise=1", "knobs has no parameter 'sise'; did you mean 'size'?"),
     ],
 )
@@ -57,7 +57,7 @@ def test_mistakes_are_sentences_with_an_example(text: str, sentence: str) -> Non
     with pytest.raises(EvenflowError) as error:
         build(Knobs, Knobs, "knobs", text)
     example = "knobs:size=10,share=0.5,split=yes,word=a,parts=1"
-    assert str(error.value) == f"{sentence} Write for example {example}."
+    assert str(error.value) == f"{sentence} Example: {example}."
 
 
 @pytest.mark.parametrize("value", [True, 2.0, "2", None, 0])

@@ -1,8 +1,8 @@
 """The command line: ``evenflow schemes | simulate | advise | reproduce | run | demo | doctor | bench``.
 
-A new command is a module in :mod:`evenflow.commands` and one line at the end of this file. Bad input ends
-with one sentence and exit status 2, Ctrl-C with one line and 130. Start-up is fast: a command imports what it
-needs when it runs, so that ``evenflow --help`` loads neither numba nor PySpark.
+To add a command, write a module in :mod:`evenflow.commands` and register it at the end of this file. Bad
+input prints one sentence and exits with status 2; Ctrl-C prints one line and exits with 130. Commands import
+their dependencies when they run, so ``evenflow --help`` loads neither numba nor PySpark.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow.commands import advise, bench, demo, doctor, reproduce, run, schemes, simulate
-from evenflow.commands.terminal import say
+from evenflow.commands.terminal import notify
 from evenflow.errors import EvenflowError
 
 
 class Commands(TyperGroup):
-    """The commands, with errors as sentences."""
+    """The command group; prints errors as single sentences."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; a user's mistake is a sentence, not a traceback."""
+        """Run a command; a user error prints a sentence instead of a traceback."""
         try:
             return super().invoke(ctx)
         except EvenflowError as error:
-            say(str(error))
+            notify(str(error))
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            say("interrupted.")
+            notify("interrupted.")
             raise typer.Exit(130) from None
 
 
@@ -39,7 +39,7 @@ main = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="evenflow keeps keyed streams even: it decides which worker a key's row goes to.\n\n"
+    help="Balance keyed streams: evenflow decides which worker each row goes to.\n\n"
     "Example: `evenflow schemes`",
 )
 
@@ -58,7 +58,7 @@ def options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take the options that come before a command."""
+    """Accept the global options."""
 
 
 main.command("schemes")(schemes.schemes)

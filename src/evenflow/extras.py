@@ -1,4 +1,4 @@
-"""What comes with an extra says so: one sentence instead of a ModuleNotFoundError."""
+"""Optional dependencies: a missing extra raises one sentence instead of a ModuleNotFoundError."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from evenflow.errors import EvenflowError
 
 
 class MissingExtraError(EvenflowError, ImportError):
-    """A package of one of evenflow's extras is not installed."""
+    """A package of an optional extra is not installed."""
 
 
 def require(package: str, extra: str, purpose: str) -> None:
-    """Raise a sentence with the command to run unless ``package`` can be imported.
+    """Raise an error with the install command unless ``package`` can be imported.
 
     Parameters
     ----------
     package
         Name of the module to look for; it is not imported.
     extra
-        The extra of evenflow that installs it.
+        The evenflow extra that installs it.
     purpose
         What needs it, as the subject of a sentence.
 

@@ -1,4 +1,4 @@
-"""Files that appear whole: readers see the old content or the new, never a part of it."""
+"""Atomic writes: readers see the old content or the new, never a part of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write ``content`` beside ``path``, then rename it, which is one step; a failed write leaves nothing.
+    """Replace ``path`` atomically by writing a temporary file and renaming it; a failed write leaves no file.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"

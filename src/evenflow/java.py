@@ -1,4 +1,4 @@
-"""Which Java would Spark use? Standard library only: set-up reads this file before anything is there."""
+"""Find the Java that Spark would use. Standard library only: set-up runs this before installing anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 OLDEST = 17
 PACKAGE = "openjdk-17-jre-headless"
-# For a JVM that lives for seconds on few cores: the compiler for hot code would take a core from its tasks.
+# For short-lived JVMs on few cores: the optimising compiler would take a core from the tasks.
 SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -29,9 +29,9 @@ def java_version() -> int | None:
 
 
 def advice(version: int | None) -> str:
-    """Say what is wrong with that version and what to do."""
+    """Return what is wrong with that version and what to do."""
     found = "no Java was found" if version is None else f"Java {version} was found"
     return (
-        f"Spark needs Java {OLDEST} or newer and {found}; install it (Debian or Ubuntu: apt-get install "
-        f"{PACKAGE}) and set JAVA_HOME if it is not the default."
+        f"Spark needs Java {OLDEST} or newer, but {found}; install it (Debian or Ubuntu: apt-get install "
+        f"{PACKAGE}), and set JAVA_HOME if it is not the default Java."
     )

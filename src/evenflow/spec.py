@@ -1,7 +1,7 @@
-"""One spelling of parameters, ``name:key=value,key=value``, for schemes, streams and apps; and value checks.
+"""Parsing of ``name:key=value,key=value``, the syntax of schemes, streams and apps; and value checks.
 
-The parameters are the fields of a dataclass, and a field's annotation says how its text is read: numbers (1e5
-is a whole one), yes or no, none, words; ``1.2+1.3`` is several numbers. Commands import this: it stays light.
+The parameters are the fields of a dataclass, parsed by their annotations: numbers (1e5 is a whole number),
+yes or no, none, text; ``1.2+1.3`` is several numbers. Keep imports light: commands import this module.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _WORDS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "o
 
 
 def build(make: Callable[..., Built], kind: type[Any], name: str, text: str) -> Built:
-    """Call ``make`` with the fields of the dataclass ``kind`` that ``text`` spells; errors get an example."""
+    """Call ``make`` with the fields of dataclass ``kind`` given in ``text``; errors include an example."""
     try:
         return make(**_parameters(kind, name, text))
     except EvenflowError as error:
-        raise EvenflowError(f"{error} Write for example {spell_defaults(name, kind)}.") from None
+        raise EvenflowError(f"{error} Example: {spell_defaults(name, kind)}.") from None
 
 
 def _parameters(kind: type[Any], name: str, text: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def _parameters(kind: type[Any], name: str, text: str) -> dict[str, Any]:
     for piece in text.split(",") if text.strip() else ():
         parameter, equals, value = (part.strip() for part in piece.partition("="))
         if not equals or not value:
-            raise EvenflowError(f"{piece.strip()!r} is not a parameter; parameters are name=value.")
+            raise EvenflowError(f"{piece.strip()!r} is not a parameter; write name=value.")
         if parameter not in fields:
             known = nearest(parameter, fields) if fields else "it takes none."
             raise EvenflowError(f"{name} has no parameter {parameter!r}; {known}")
@@ -43,7 +43,7 @@ def _parameters(kind: type[Any], name: str, text: str) -> dict[str, Any]:
 
 
 def read_value(text: str, field: dataclasses.Field[Any]) -> Any:
-    """Read ``text`` as the annotation of ``field`` asks; annotations may be kept as text or not."""
+    """Parse ``text`` by the annotation of ``field``, which may be a type or a string."""
     annotation = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     kinds = {part.strip() for part in annotation.split("|")}
     word = text.lower()
@@ -62,11 +62,11 @@ def read_value(text: str, field: dataclasses.Field[Any]) -> Any:
             return read_whole(text)
     except ValueError:
         pass
-    raise EvenflowError(f"{field.name} is {shown}; it is {_meaning(kinds, annotation)}.")
+    raise EvenflowError(f"{field.name} is {shown}; it must be {_meaning(kinds, annotation)}.")
 
 
 def read_whole(text: str) -> int:
-    """Read a whole number such as 1000000, 1_000_000 or 1e6; anything else is a ValueError.
+    """Parse a whole number such as 1000000, 1_000_000 or 1e6; anything else raises ValueError.
 
     >>> read_whole("1e6"), read_whole("12345678901234567890")
     (1000000, 12345678901234567890)
@@ -85,11 +85,11 @@ def _meaning(kinds: set[str], annotation: str) -> str:
     named = [meaning for kind, meaning in meanings.items() if kind in kinds]
     if "tuple" in annotation:
         named.append("numbers such as 1.2+1.3+1.2")
-    return ", or ".join([*named, *(["none"] if "None" in kinds else [])])
+    return " or ".join([*named, *(["none"] if "None" in kinds else [])])
 
 
 def spell(name: str, values: Mapping[str, Any]) -> str:
-    """Return the text that spells ``name`` with these parameters.
+    """Return ``name`` with these parameters as text.
 
     >>> spell("fill", {"epsilon": 0.1, "split": False})
     'fill:epsilon=0.1,split=no'
@@ -99,14 +99,14 @@ def spell(name: str, values: Mapping[str, Any]) -> str:
 
 
 def spell_defaults(name: str, kind: type[Any]) -> str:
-    """Return the text that spells ``name`` with every default that is not None."""
+    """Return ``name`` with every default that is not None, as text."""
     left_out = (None, dataclasses.MISSING)
     fields = [field for field in dataclasses.fields(kind) if field.default not in left_out]
     return spell(name, {field.name: field.default for field in fields})
 
 
 def spell_value(value: Any) -> str:
-    """Return a value as it is written after the equals sign.
+    """Return a parameter value as text.
 
     >>> [spell_value(value) for value in (True, None, 1e5, 1e-3, (4.0, 1.5), "w-choices")]
     ['yes', 'none', '100000', '0.001', '4+1.5', 'w-choices']
@@ -121,32 +121,32 @@ def spell_value(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether ``value`` is a number: a bool is none."""
+    """Return whether ``value`` is a number; a bool is not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check(name: str, value: Any, good: bool, rule: str) -> None:
-    """Refuse a value with a sentence unless ``good``."""
+    """Reject a value unless ``good``; ``rule`` completes the error."""
     if not good:
         raise EvenflowError(f"{name} is {value!r}; {rule}.")
 
 
 def check_count(name: str, value: Any, lowest: int, rule: str) -> None:
-    """Refuse a value that is not an integer of at least ``lowest``."""
+    """Reject a value that is not an integer of at least ``lowest``."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     check(name, value, whole and value >= lowest, rule)
 
 
 def whole(name: str, value: Any, low: int, high: int | None, rule: str) -> int:
-    """Return ``value`` as an int (1e5 is one) or refuse it with a sentence."""
+    """Return ``value`` as an int (1e5 is accepted), or reject it."""
     good = is_number(value) and math.isfinite(value) and value == int(value)
-    check(name, value, good, "it is a whole number")
+    check(name, value, good, "it must be a whole number")
     check(name, value, low <= value and (high is None or value <= high), rule)
     return int(value)
 
 
 def number(name: str, value: Any, low: float, high: float, rule: str) -> float:
-    """Return ``value`` as a float between ``low`` and ``high`` or refuse it with a sentence."""
-    if not is_number(value) or not low <= value <= high:  # NaN is not in any range
+    """Return ``value`` as a float between ``low`` and ``high``, or reject it."""
+    if not is_number(value) or not low <= value <= high:  # NaN fails every comparison
         raise EvenflowError(f"{name} is {spell_value(value) if is_number(value) else repr(value)}; {rule}.")
     return float(value)

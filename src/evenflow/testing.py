@@ -1,6 +1,6 @@
-"""Helpers for tests on Spark: a real cluster on this machine, tasks that fail once, files that vanish.
+"""Helpers for tests on Spark: a local standalone cluster, tasks that fail once, lost shuffle files.
 
-evenflow's own fault tests use them; they are for tests of your pipelines too.
+evenflow's own fault tests use them; use them to test your pipelines too.
 """
 
 from __future__ import annotations
@@ -22,24 +22,65 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-PATIENCE = 300.0  # seconds until a state that should come is given up
+PATIENCE = 300.0  # default time-out in seconds
 
 
 def wait_for(state: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Return what ``state`` returns once that is true; tests wait for states, never for time."""
+    """Poll a condition until it holds, so that tests wait for states and never for a fixed time.
+
+    Parameters
+    ----------
+    state
+        Called repeatedly until its result is truthy.
+    what
+        What is awaited, for the error.
+    patience
+        Time-out in seconds; after that, an ``EvenflowError`` is raised.
+
+    Returns
+    -------
+    object
+        The truthy result of ``state``.
+
+    Examples
+    --------
+    >>> files = iter([[], [], ["part-0.parquet"]])
+    >>> wait_for(lambda: next(files), "the first file")
+    ['part-0.parquet']
+    """
     until = time.monotonic() + patience
     while not (reached := state()):
         if time.monotonic() > until:
-            raise EvenflowError(f"{what} did not come within {patience:.0f} seconds.")
+            raise EvenflowError(f"timed out after {patience:.0f} seconds waiting for {what}.")
         time.sleep(0.02)
     return reached
 
 
 class LocalCluster:
-    """A Spark standalone cluster on loopback: a Master and Workers, executors in processes of their own.
+    """A Spark standalone cluster on the loopback interface, with executors in their own processes.
 
-    ``with LocalCluster() as cluster: spark = local_session(cluster.master)``. ``folder`` holds logs and,
-    under ``local``, what executors write, shuffle files included; it goes with the cluster.
+    Use it as a context manager: ``with LocalCluster() as cluster: spark = local_session(cluster.master)``.
+
+    Parameters
+    ----------
+    workers
+        Number of Spark workers.
+    cores
+        Cores per worker.
+    memory
+        Memory per worker, in Spark's notation.
+
+    Attributes
+    ----------
+    master
+        The master URL, once the cluster has started.
+    folder
+        Logs and, under ``local``, the executors' files, such as shuffle files; deleted with the cluster.
+
+    Examples
+    --------
+    >>> LocalCluster(workers=3).workers
+    3
     """
 
     def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g"):
@@ -54,7 +95,7 @@ class LocalCluster:
     def __enter__(self) -> LocalCluster:
         try:
             log = self._start("master", "org.apache.spark.deploy.master.Master")
-            self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
+            self.master = self._match(log, r"Starting Spark master at (spark://\S+)")
             logs = [
                 self._start(
                     f"worker-{number}",
@@ -65,14 +106,14 @@ class LocalCluster:
                 for number in range(self.workers)
             ]
             for log in logs:
-                self._said(log, r"(Successfully registered with master)")
+                self._match(log, r"(Successfully registered with master)")
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *raised: object) -> None:
-        for process in reversed(self._processes):  # a Worker that is asked to end ends its executors
+        for process in reversed(self._processes):  # a terminated Worker stops its executors
             process.terminate()
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -81,7 +122,7 @@ class LocalCluster:
         self._folder.cleanup()
 
     def executors(self) -> list[int]:
-        """Return the process numbers of all executors that run now."""
+        """Return the process ids of all running executors."""
         ours = {process.pid for process in self._processes}
         listed = subprocess.run(
             ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
@@ -90,7 +131,7 @@ class LocalCluster:
         return [int(row[0]) for row in rows if int(row[1]) in ours and "CoarseGrainedExecutor" in row[2]]
 
     def kill_executor(self) -> int:
-        """End one executor as a machine that fails would, at once; return its process number."""
+        """Kill an executor with SIGKILL, like a machine failure, and return its process id."""
         executor: int = wait_for(self.executors, "an executor")[0]
         os.kill(executor, signal.SIGKILL)
         return executor
@@ -123,20 +164,37 @@ class LocalCluster:
             )
         return log
 
-    def _said(self, log: Path, pattern: str) -> str:
-        """Wait until a log says something, and return it."""
+    def _match(self, log: Path, pattern: str) -> str:
+        """Wait until a log matches a pattern, and return the first group."""
 
-        def said() -> str | None:
+        def search() -> str | None:
             if any(process.poll() is not None for process in self._processes):
                 raise EvenflowError(f"{log.stem} of the cluster ended: {log.read_text()[-500:]}")
             found = re.search(pattern, log.read_text())
             return found.group(1) if found else None
 
-        return str(wait_for(said, f"{pattern!r} in the log of {log.stem}"))
+        return str(wait_for(search, f"{pattern!r} in the log of {log.stem}"))
 
 
 def once(marker: Path) -> bool:
-    """Return True to the first caller of all processes that asks with this marker, False to all others."""
+    """Return True once per marker file, across all processes.
+
+    Parameters
+    ----------
+    marker
+        A path that does not exist yet, on a file system shared by the processes.
+
+    Returns
+    -------
+    bool
+        True for the first call, False for all others.
+
+    Examples
+    --------
+    >>> marker = Path(tempfile.mkdtemp()) / "failed"
+    >>> once(marker), once(marker)
+    (True, False)
+    """
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -148,7 +206,21 @@ Act = Callable[[Any], None]  # takes the task's TaskContext; if it raises, the t
 
 
 def acting(df: DataFrame, *, before: Act | None = None, after: Act | None = None) -> DataFrame:
-    """Return ``df`` with something done in each of its tasks, before the first row or after the last."""
+    """Run a function in every task of a frame.
+
+    Parameters
+    ----------
+    df
+        The frame.
+    before, after
+        Called with the ``TaskContext`` before the first and after the last row; if they raise, the task
+        fails.
+
+    Returns
+    -------
+    DataFrame
+        The same rows.
+    """
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -164,25 +236,52 @@ def acting(df: DataFrame, *, before: Act | None = None, after: Act | None = None
 
 
 def failing_once(df: DataFrame, partition: int = 0) -> DataFrame:
-    """Return ``df`` with a task that fails at its first attempt, when all of its rows have passed."""
+    """Make the first attempt of a task fail, after all of its rows.
+
+    Parameters
+    ----------
+    df
+        The frame.
+    partition
+        The partition whose task fails.
+
+    Returns
+    -------
+    DataFrame
+        The same rows.
+    """
 
     def fail(task: Any) -> None:
         if task.partitionId() == partition and task.attemptNumber() == 0:
-            raise RuntimeError("this attempt fails on purpose")
+            raise RuntimeError("deliberate failure of the first attempt")
 
     return acting(df, after=fail)
 
 
 def losing_shuffle_files(df: DataFrame, folder: Path, marker: Path) -> DataFrame:
-    """Return ``df`` whose first task deletes, once, all shuffle files below ``folder``, then fails.
+    """Delete all shuffle files in the first task, once, and fail it.
 
-    What the files held has to be computed again: Spark runs the stage before once more.
+    Spark then has to run the previous stage again.
+
+    Parameters
+    ----------
+    df
+        The frame.
+    folder
+        Folder of the shuffle files, such as ``LocalCluster.folder``.
+    marker
+        A path that does not exist yet; it ensures that this happens only once.
+
+    Returns
+    -------
+    DataFrame
+        The same rows.
     """
 
     def lose(task: Any) -> None:
         if once(marker):
             for path in folder.rglob("shuffle_*"):
                 path.unlink(missing_ok=True)
-            raise RuntimeError("shuffle files are lost on purpose")
+            raise RuntimeError("deliberate loss of shuffle files")
 
     return acting(df, before=lose)

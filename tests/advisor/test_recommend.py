@@ -82,13 +82,13 @@ def test_one_owner_work_that_gains_leaves_key_grouping() -> None:
 def test_one_owner_work_is_told_its_limit() -> None:
     notes = " ".join(advice_on(SKEWED, 20, "one-owner").recommendation.notes)
     limit = advice_on(SKEWED, 20).profile.top[1] * 20
-    assert f"nothing can be better than {limit:.2f} times the mean" in notes
+    assert f"no scheme can do better than {limit:.2f} times the mean" in notes
 
 
 def test_one_worker_needs_nothing() -> None:
     recommendation = advice_on(SKEWED, 1).recommendation
     assert recommendation.outcome.spelling == "key"
-    assert recommendation.reason == "One worker takes every row, whatever the scheme."
+    assert recommendation.reason == "With one worker, every scheme is the same."
 
 
 def test_few_rows_do_not_lead_away_from_fill() -> None:
@@ -123,8 +123,8 @@ def test_the_reason_names_the_key_and_the_numbers() -> None:
     fill = advice.recommendation.outcome
     reason = advice.recommendation.reason
     assert "The hottest key, '1'," in reason
-    assert f"key grouping's fullest worker carries {advice.base.max_over_mean:.2f} times the mean" in reason
-    assert f"fill keeps it at {fill.max_over_mean:.2f}" in reason
+    assert f"key grouping the fullest worker has {advice.base.max_over_mean:.2f} times the mean" in reason
+    assert f"fill reduces it to {fill.max_over_mean:.2f}" in reason
 
 
 def test_every_scheme_is_compared_with_what_the_simulator_says() -> None:
@@ -229,7 +229,7 @@ def test_bad_arguments_are_answered_with_a_sentence() -> None:
     with pytest.raises(ef.EvenflowError, match="workers is 0; a router needs at least one worker"):
         advise(SKEWED, 0)
     with pytest.raises(
-        ef.EvenflowError, match="work is 'hard'; it is one of mergeable, one-owner, stateless"
+        ef.EvenflowError, match="work is 'hard'; it must be one of mergeable, one-owner, stateless"
     ):
         advise("zipf:keys=10,messages=10", 2, "hard")
 

@@ -120,7 +120,7 @@ def test_texts_and_columns_as_features(spark: Any, tmp_path: Path) -> None:
     assert texts.view["words"]["spam"] == {"cash": 2, "now": 1}
     columns = ran(spark, "naive-bayes:label=kind,features=text+day,holdout=0", str(path), at_once=True)
     assert columns.view["words"]["ham"]["day=mon"] == 1
-    with pytest.raises(ef.EvenflowError, match="makes its own keys; leave it out"):
+    with pytest.raises(ef.EvenflowError, match="makes its own keys; omit it"):
         ran(spark, "naive-bayes:label=kind,features=text", str(path), at_once=True, key=["kind"])
 
 

@@ -32,13 +32,13 @@ def test_every_app_is_known() -> None:
         ("vwap:prise=close", "vwap has no parameter 'prise'; did you mean 'price'"),
         (
             "vwap:price",
-            "'price' is not a parameter; parameters are name=value. Write for example vwap:price=price,size=",
+            "'price' is not a parameter; write name=value. Example: vwap:price=price,size=",
         ),
-        ("count:window=soon", "window is 'soon'; it is a span of time such as '10 minutes'"),
-        ("heavy-hitters:capacity=many", "capacity is 'many'; it is a whole number"),
+        ("count:window=soon", "window is 'soon'; it must be a duration such as '10 minutes'"),
+        ("heavy-hitters:capacity=many", "capacity is 'many'; it must be a whole number"),
         ("heavy-hitters:capacity=0", "capacity is 0"),
-        ("heavy-hitters:check=perhaps", "it is yes or no"),
-        ("naive-bayes:alpha=0", "alpha is 0.0; smoothing adds more than 0"),
+        ("heavy-hitters:check=perhaps", "it must be yes or no"),
+        ("naive-bayes:alpha=0", "alpha is 0.0; it must be above 0"),
         ("naive-bayes:holdout=1", "holdout is 1.0"),
         ("decision-tree:bins=1", "bins is 1"),
         ("windowed-join:band=-1", "band is -1.0"),
@@ -65,7 +65,7 @@ def test_a_user_adds_an_app() -> None:
     assert register(Mine) is Mine
     try:
         assert isinstance(parse_app("mine-for-a-test"), App)
-        with pytest.raises(ef.EvenflowError, match="is known already"):
+        with pytest.raises(ef.EvenflowError, match="'mine-for-a-test' is already registered"):
 
             @register
             class Another(Mine):
@@ -94,9 +94,9 @@ def test_rows_are_a_function_of_their_position(name: str) -> None:
 
 
 def test_bad_generators() -> None:
-    with pytest.raises(ef.EvenflowError, match=r"points has no parameter 'dims'.* Write for example points:"):
+    with pytest.raises(ef.EvenflowError, match=r"points has no parameter 'dims'.* Example: points:"):
         open_rows("points:dims=3")
-    with pytest.raises(ef.EvenflowError, match="classes of points is 0; it is 1 or more"):
+    with pytest.raises(ef.EvenflowError, match="classes of points is 0; it must be at least 1"):
         open_rows("points:classes=0")
     assert open_rows("zipf") is None
 

@@ -36,15 +36,15 @@ class LeakyRouter(ef.Router):
 
 def test_a_leak_is_seen() -> None:
     few, many = (held(Leaky(), 10, distinct, 5000) for distinct in (5, 5000))
-    assert few.said == many.said
+    assert few.reported == many.reported
     assert many.allocated > few.allocated + 5000 * 8
 
 
 def test_a_bounded_router_holds_the_same() -> None:
     few, many = (held(ef.scheme("w-choices"), 10, distinct, 5000) for distinct in (5, 5000))
-    assert few.said == many.said
+    assert few.reported == many.reported
     assert many.allocated == pytest.approx(few.allocated, rel=0.01)
-    assert many.allocated >= many.said
+    assert many.allocated >= many.reported
 
 
 @pytest.mark.parametrize(

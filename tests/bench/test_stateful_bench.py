@@ -49,8 +49,8 @@ def test_targets_are_judged() -> None:
     ]
     lines = {line[0]: line[1:] for line in stateful.targets(rows).rows}
     assert lines["mean relative migration of redist, window state"] == (1.4, "at most 1.3", "missed")
-    assert lines["batch time, 10 x the state"] == (1.7, "at most 2", "ok")
-    assert lines["slow workers, measured, explicit, of key grouping"][2] == "missed"
+    assert lines["batch time with 10 x the state"] == (1.7, "at most 2", "ok")
+    assert lines["slow workers, measured, explicit, relative to key grouping"][2] == "missed"
     assert len(lines) == 3
 
 

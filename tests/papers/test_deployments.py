@@ -228,7 +228,7 @@ def test_options_that_do_not_fit_are_refused() -> None:
     runner = CliRunner()
     for options, words in (
         (["--on", "storm"], "--on is 'storm'"),
-        (["--master", "local[2]"], "without --on spark"),
+        (["--master", "local[2]"], "add --on spark"),
         (["nothing/fig1", "--on", "spark"], "there is no figure"),
     ):
         found = runner.invoke(main, ["reproduce", *options])

@@ -236,7 +236,7 @@ def test_interrupted_it_ends_at_once_and_goes_on_where_it_was(tmp_path: Path) ->
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=30)
     assert running.returncode == 130, told
-    assert "finished points are kept in out/points; the same command goes on from there." in told
+    assert "finished points are in out/points; run the same command again" in told
     assert "Traceback" not in told
     points = tmp_path / "out" / "points"
     kept = {file.name: file.stat().st_mtime_ns for file in points.glob("*.json")}

@@ -88,8 +88,8 @@ def test_a_figure_is_written_as_its_name_says(tmp_path: Path, kind: str) -> None
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("figure.bmp", "end it with .png"),
-        ("figure", "end it with .png"),
+        ("figure.bmp", "use .png"),
+        ("figure", "use .png"),
         ("none/figure.png", "there is no folder"),
     ],
 )
@@ -172,8 +172,8 @@ def test_queues_have_a_panel_of_latencies() -> None:
     results = [simulate(name, STREAM, 4, queueing=Queueing(capacity="1x5,3x1")) for name in ("key", "fill")]
     figure = drawn(lambda: draw_simulation(results, ["key", "fill"]))
     assert [axes.get_title(loc="left") for axes in figure.axes][:2] == [
-        "Uneven use over time",
-        "Use of 4 workers",
+        "Utilisation imbalance over time",
+        "Utilisation of 4 workers",
     ]
     bars = sorted(bar.get_width() for bar in figure.axes[2].patches)
     wanted = sorted(result.numbers[f"latency_{q}"] for result in results for q in ("p50", "p95", "p99"))

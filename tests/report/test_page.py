@@ -57,7 +57,7 @@ def test_a_page_is_written_as_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("page.txt", "end it with .html"),
+        ("page.txt", "use .html"),
         ("none/page.html", "there is no folder"),
         ("folder.html", "is a folder"),
     ],

@@ -59,16 +59,16 @@ def test_a_spelling_makes_the_same_scheme_again(text: str) -> None:
         ("epsilon=3", "'epsilon=3' is not a scheme"),
         (
             "d-choices:epsilon",
-            "'epsilon' is not a parameter; parameters are name=value. Write for example d-choices:",
+            "'epsilon' is not a parameter; write name=value. Example: d-choices:",
         ),
         ("d-choices:epsilom=1", "d-choices has no parameter 'epsilom'; did you mean 'epsilon'"),
         ("key:a=1", "key has no parameter 'a'; it takes none"),
-        ("fill:epsilon=much", "epsilon is 'much'; it is a number. Write for example fill:epsilon=0.02"),
-        ("fill:split=0.5", "split is '0.5'; it is yes or no"),
-        ("fill:horizon=2.5", "horizon is 2.5; it is a whole number"),
+        ("fill:epsilon=much", "epsilon is 'much'; it must be a number. Example: fill:epsilon=0.02"),
+        ("fill:split=0.5", "split is '0.5'; it must be yes or no"),
+        ("fill:horizon=2.5", "horizon is 2.5; it must be a whole number"),
         ("fill:epsilon=1,epsilon=2", "epsilon is given twice, as 1 and 2; choose one"),
         ("fill:epsilon=-1", "epsilon is -1.0; choose a tolerance above 0"),
-        ("explicit:alpha=1+x", "alpha is '1+x'; it is a number, or numbers such as"),
+        ("explicit:alpha=1+x", "alpha is '1+x'; it must be a number or numbers such as"),
     ],
 )
 def test_mistakes_are_answered_with_a_sentence(text: str, sentence: str) -> None:

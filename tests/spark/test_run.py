@@ -74,8 +74,7 @@ def test_the_line_says_how_even_the_last_batch_was_and_all() -> None:
     )
     seen = Progress(2, batches=2, rows=[60, 40], last=last, seconds=2.0)
     assert seen.line() == (
-        "batch 7: 40 rows at 20 rows/s, fullest worker 1.500 of the mean; "
-        "100 rows in all, fullest worker 1.200 of the mean"
+        "batch 7: 40 rows at 20 rows/s, max/mean load 1.500; total 100 rows, max/mean load 1.200"
     )
 
 
@@ -104,7 +103,7 @@ def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:
         ef.scheme("key"),
         checkpoint=str(tmp_path / "checkpoint"),
     )
-    with pytest.raises(ef.EvenflowError, match="give another folder"):
+    with pytest.raises(ef.EvenflowError, match="use another folder"):
         run(other, silent)
 
 
@@ -141,7 +140,7 @@ def test_columns_of_files(spark: Any, tmp_path: Path) -> None:
         ("zpif:z=2", (), "did you mean 'zipf'"),
         ("zipf:q=2", (), "zipf has no parameter 'q'"),
         ("zipf", ("word",), "has no column 'word'"),
-        ("FOLDER/two.csv", (), "has the columns a, b; say which is the key with --key"),
+        ("FOLDER/two.csv", (), "has the columns a, b; name the key column with --key"),
         ("FOLDER/two.csv#a", ("b",), "the key is given twice"),
     ],
 )
@@ -153,9 +152,9 @@ def test_bad_sources(spark: Any, tmp_path: Path, source: str, key: tuple[str, ..
 
 def test_bad_jobs(spark: Any, tmp_path: Path) -> None:
     endless = opened(spark, "rate")
-    with pytest.raises(ef.EvenflowError, match="never ends"):
+    with pytest.raises(ef.EvenflowError, match="unbounded"):
         Job(endless, parse_app("count"), 2, ef.scheme("key"), at_once=True)
-    with pytest.raises(ef.EvenflowError, match="has no checkpoint"):
+    with pytest.raises(ef.EvenflowError, match="--at-once and --checkpoint are mutually exclusive"):
         Job(opened(spark, "zipf"), parse_app("count"), 2, ef.scheme("key"), checkpoint="c", at_once=True)
     with pytest.raises(ef.EvenflowError, match="top is 0"):
         Job(endless, parse_app("count"), 2, ef.scheme("key"), top=0)
@@ -187,13 +186,13 @@ def test_the_command_stops_cleanly(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=out, stderr=log, stdin=subprocess.DEVNULL)
     try:
         said = (tmp_path / "log").read_text
-        wait_for(lambda: "rows in all" in said() or process.poll() is not None, "the first batch")
+        wait_for(lambda: "max/mean load" in said() or process.poll() is not None, "the first batch")
         process.send_signal(signal.SIGINT)
         status = process.wait(120)
     finally:
         process.kill()
     assert status == 130, said()[-2000:]
-    assert "the same command goes on from there" in said()
+    assert "run the same command again" in said()
     assert "Traceback" not in said()
     result = json.loads((tmp_path / "out").read_text())
     assert result["rows"] == sum(result["rows_per_worker"]) > 0

@@ -276,7 +276,7 @@ def test_only_null_keys_are_refused(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / name, pa.table({"n": [1, 2], "k": pa.nulls(2, pa.string())}))
     stream = open_stream(f"{tmp_path / name}#k")
     with pytest.raises(
-        ef.EvenflowError, match=r"every key of .*rows\.\w+#k is null; choose another column of n, k"
+        ef.EvenflowError, match=r"every key of .*rows\.\w+#k is null; choose another of the columns n, k"
     ):
         ids_of(stream)
     both = open_stream(f"{tmp_path / name}#k+n")
@@ -308,9 +308,7 @@ def test_csv_fields_may_hold_line_ends_and_commas(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["1,2,3", "1", '"open,2'])
 def test_a_damaged_csv_row_is_named(damage: str, tmp_path: Path) -> None:
     path = csv(tmp_path, "key,n\n" + "1,2\n" * 40 + damage + "\n" + "1,2\n" * 40)
-    with pytest.raises(
-        ef.EvenflowError, match=r"t\.csv cannot be read as CSV: .*Row #42.*Expected 2 columns"
-    ):
+    with pytest.raises(ef.EvenflowError, match=r"cannot read .*t\.csv as CSV: .*Row #42.*Expected 2 columns"):
         ids_of(open_stream(path))
 
 
@@ -353,14 +351,14 @@ def test_json_fields_may_come_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        ('{"key": ', "is not a JSON object; every line is one"),
+        ('{"key": ', "is not a JSON object; every line must be"),
         ('{"key": 1', "is not a JSON object"),
         ("[1, 2]", "is not a JSON object"),
         ("7", "is not a JSON object"),
-        ('{"key": "x"}', "has 'x' in 'key', which has been int64 until there; make it one type"),
-        ('{"key": 1.5}', "has 1.5 in 'key', which has been int64 until there"),
-        ('{"key": true}', "has True in 'key', which has been int64"),
-        ('{"key": 9223372036854775808}', "has 9223372036854775808 in 'key', which has been int64"),
+        ('{"key": "x"}', "has 'x' in 'key', which was int64 before; use one type"),
+        ('{"key": 1.5}', "has 1.5 in 'key', which was int64 before"),
+        ('{"key": true}', "has True in 'key', which was int64"),
+        ('{"key": 9223372036854775808}', "has 9223372036854775808 in 'key', which was int64"),
         ('{"key": 1, "key": 2}', "cannot be read: JSON parse error: .*specified twice"),
     ],
 )
@@ -375,7 +373,7 @@ def test_json_that_is_not_lines_of_plain_fields_is_refused(tmp_path: Path) -> No
         open_stream(lines(tmp_path, "[", '{"key": 1},', '{"key": 2}', "]"))
     path = lines(tmp_path, '{"key": null}', '{"key": {"a": 1}}')
     with pytest.raises(
-        ef.EvenflowError, match=r"line 2 of .* has {\"a\": 1} in 'key'; keys and times are text"
+        ef.EvenflowError, match=r"line 2 of .* has {\"a\": 1} in 'key'; keys and times must be text"
     ):
         ids_of(open_stream(path))
 
@@ -416,7 +414,7 @@ def test_text_is_split_into_words(name: str, tmp_path: Path) -> None:
 def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_bytes("Grüße aus Zürich".encode("latin-1"))
     with pytest.raises(
-        ef.EvenflowError, match=r"has text that is not UTF-8 after row 0; write the file in UTF-8"
+        ef.EvenflowError, match=r"has text that is not UTF-8 after row 0; convert the file to UTF-8"
     ):
         open_stream(str(tmp_path / "t.txt"))
 
@@ -472,17 +470,17 @@ def test_late_rows_arrive_with_those_before_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (pa.array([1, None, 3]), "row 2 has no time in the column 'ts'; fill it in, or read without"),
+        (pa.array([1, None, 3]), "row 2 has no time in column 'ts'; fix the value, or read without"),
         (pa.array([1.0, 2.0, float("nan")]), "row 3 has a time that is not finite"),
         (pa.array([1.0, float("inf"), 2.0]), "row 2 has a time that is not finite"),
         (
             pa.array(["1", "soon", "3"]),
-            "row 2 has 'soon' in the time column 'ts'; times are seconds, or written",
+            "row 2 has 'soon' in time column 'ts'; times must be seconds",
         ),
-        (pa.array(["1", "2024-01-31", "3"]), "mixes numbers and dates; write all times alike"),
+        (pa.array(["1", "2024-01-31", "3"]), "mixes numbers and dates; use one format"),
         (
             pa.array([True, False, True]),
-            "the time column 'ts' is of type bool; choose one of times or numbers",
+            "time column 'ts' has type bool; use a column of timestamps, dates or numbers",
         ),
     ],
     ids=str,
@@ -524,7 +522,8 @@ def test_the_files_of_a_folder_must_agree(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", pa.table({"key": [1, 2]}))
     write_parquet(tmp_path / "b.parquet", pa.table({"key": ["1", "2"]}))
     with pytest.raises(
-        ef.EvenflowError, match=r"column 'key' is string in .*b\.parquet and int64 before it; the same"
+        ef.EvenflowError,
+        match=r"column 'key' is string in .*b\.parquet but int64 before; cast it to one type",
     ):
         ids_of(open_stream(str(tmp_path)))
     write_parquet(tmp_path / "b.parquet", pa.table({"kee": [1, 2]}))
@@ -546,7 +545,7 @@ def test_a_cut_file_is_refused(name: str, tmp_path: Path) -> None:
     whole = path.read_bytes()
     half = whole[: len(whole) // 2].rstrip(b"}\n")  # a text that is cut between two lines looks whole
     path.write_bytes(half)
-    with pytest.raises(ef.EvenflowError, match=r"cannot be read|is not a JSON object"):
+    with pytest.raises(ef.EvenflowError, match=r"cannot read|cannot be read|is not a JSON object"):
         ids_of(open_stream(f"{path}#key"))
 
 
@@ -572,7 +571,7 @@ def test_a_file_of_another_kind_is_refused(name: str, tmp_path: Path) -> None:
 )
 def test_empty_data_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ef.EvenflowError, match=r"e\.\w+ (has no rows|cannot be read)"):
+    with pytest.raises(ef.EvenflowError, match=r"e\.\w+ has no rows|cannot read .*e\.\w+ as"):
         open_stream(str(tmp_path / name))
 
 
@@ -580,7 +579,7 @@ def test_tables_without_rows_are_refused(tmp_path: Path) -> None:
     empty = pa.table({"key": pa.array([], pa.string())})
     for name in ("rows.parquet", "rows.arrow", "rows.arrows"):
         WRITERS[name](tmp_path / name, empty)
-        with pytest.raises(ef.EvenflowError, match="has no rows; a stream has at least one"):
+        with pytest.raises(ef.EvenflowError, match="has no rows; a stream needs at least one"):
             open_stream(str(tmp_path / name))
 
 
@@ -618,5 +617,5 @@ def test_a_stream_travels_to_another_process_by_its_spelling(tmp_path: Path) -> 
     again = pickle.loads(pickle.dumps(stream))
     assert again.name == stream.name
     assert ids_of(again) == ids_of(stream)
-    with pytest.raises(ef.EvenflowError, match="id is 14; ids go to 13 so far"):
+    with pytest.raises(ef.EvenflowError, match="id is 14; the ids read so far are 0 to 13"):
         again.label(14)

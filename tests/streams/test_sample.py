@@ -61,7 +61,7 @@ def test_parquet_gives_the_beginning_of_every_row_group_by_its_size(tmp_path: Pa
     assert sample.times is not None
     assert sample.times.tolist() == [*range(20), *range(100, 120), *range(200, 210)]
     assert sample.total == 250
-    assert sample.how == "50 of 250 messages, the beginning of every row group of the file"
+    assert sample.how == "50 of 250 messages, from the beginning of every row group of the file"
 
 
 def test_of_several_files_each_gives_a_part(tmp_path: Path) -> None:
@@ -82,9 +82,7 @@ def test_of_several_files_of_unknown_length_each_gives_a_part(tmp_path: Path) ->
     labels = [sample.label(int(id)) for id in sample.ids]
     assert labels == [str(1000 + row) for row in range(50)] + [str(2000 + row) for row in range(50)]
     assert sample.total is None
-    assert sample.how == (
-        "100 messages, the beginning of each of 2 files; how many there are was not counted"
-    )
+    assert sample.how == ("100 messages, from the beginning of each of 2 files; the total is unknown")
 
 
 def test_one_file_of_unknown_length_gives_its_first_rows(tmp_path: Path) -> None:
@@ -93,7 +91,7 @@ def test_one_file_of_unknown_length_gives_its_first_rows(tmp_path: Path) -> None
     sample = take_sample(open_stream(str(path)), 100)
     assert [sample.label(int(id)) for id in sample.ids] == [str(row) for row in range(100)]
     assert sample.total is None
-    assert sample.how == "the first 100 messages; how many there are was not counted"
+    assert sample.how == "the first 100 messages; the total is unknown"
     exact = take_sample(open_stream(str(path)), 500)
     assert (exact.messages, exact.total, exact.how) == (500, 500, "")
 
@@ -107,7 +105,7 @@ def test_a_sample_of_nulls_alone_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_sample_has_a_message() -> None:
-    with pytest.raises(EvenflowError, match="limit is 0; a sample has at least one message"):
+    with pytest.raises(EvenflowError, match="limit is 0; it must be at least 1"):
         take_sample(open_stream("zipf"), 0)
 
 

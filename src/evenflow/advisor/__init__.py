@@ -1,4 +1,4 @@
-"""Which scheme for this data? See how skewed the key is, try every scheme on a part of it, choose one."""
+"""Choose a scheme for a stream: profile the key skew, simulate every scheme on a sample, recommend one."""
 
 from evenflow.advisor.advice import Advice, advise
 from evenflow.advisor.compare import Outcome, compare, contenders

@@ -1,4 +1,4 @@
-"""The whole of it: from a stream to a recommendation, and its JSON."""
+"""From a stream to a recommendation, and its JSON form."""
 
 from __future__ import annotations
 
@@ -15,14 +15,30 @@ from evenflow.streams import FileStream, Stream, open_stream
 from evenflow.streams.sample import take_sample
 
 SAMPLE = 2_000_000
-MOST_BITS = 8 * 10**9  # a simulation holds keys x workers bits
+MOST_BITS = 8 * 10**9  # a simulation allocates keys x workers bits
 
 Watch = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found in a stream, what every scheme would do, and which one to take."""
+    """The profile of a stream, the outcome of every scheme, and a recommendation.
+
+    Attributes
+    ----------
+    workers
+        Number of workers.
+    work
+        ``mergeable``, ``one-owner`` or ``stateless``.
+    key
+        The key columns.
+    profile
+        How skewed the key is.
+    outcomes
+        What each scheme does, in the order of ``list_schemes``.
+    recommendation
+        The scheme to use, why, and the code to paste.
+    """
 
     workers: int
     work: str
@@ -33,15 +49,20 @@ class Advice:
 
     @property
     def base(self) -> Outcome:
-        """What key grouping does."""
+        """The outcome of key grouping."""
         return next(outcome for outcome in self.outcomes if outcome.spelling == "key")
 
     def ranked(self) -> list[Outcome]:
-        """Return the schemes that suit the work before the others, then by memory among
-        those within a twentieth of the lowest load, then by load."""
+        """Return the outcomes, the best for this work first.
+
+        Suitable schemes come first. Schemes within 5% of the lowest load are ordered by memory, the others
+        by load.
+        """
         lowest = {
-            fit: min((o.max_over_mean for o in self.outcomes if suits(o, self.work) == fit), default=0.0)
-            for fit in (True, False)
+            suitable: min(
+                (o.max_over_mean for o in self.outcomes if suits(o, self.work) == suitable), default=0.0
+            )
+            for suitable in (True, False)
         }
 
         def rank(outcome: Outcome) -> tuple[bool, bool, float, float]:
@@ -52,15 +73,20 @@ class Advice:
         return sorted(self.outcomes, key=rank)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data. Fields may be added, none is renamed or removed.
+        """Return the advice as plain data for JSON.
 
-        ``stream``: name, key, messages (read), total (all there are, null if not counted), sampled, sample
-        (which were read, null for all), keys, top_1, top_10, top_100 (shares), hottest (key, messages,
-        share), exponent (null for fewer than three keys), grouped, change (null if the order says nothing:
-        changes, changed, hot_keys, changing_keys, leaders). ``workers``, ``work``. ``schemes``: scheme,
-        spelling, suits, one_owner, max_load, max_over_mean, speed_up, imbalance, imbalance_mean, replicas,
-        memory, keys_moved, state_moved, joining_moves, joining_ideal (null where keys are split).
-        ``recommendation``: scheme, spelling, reason, code, notes.
+        Fields may be added in later versions; none is renamed or removed.
+
+        Returns
+        -------
+        dict
+            ``stream``: name, key, messages (read), total (null if not counted), sampled, sample (which
+            messages were read, null for all), keys, top_1, top_10, top_100 (shares), hottest (key, messages,
+            share), exponent (null for fewer than three keys), grouped, change (changes, changed, hot_keys,
+            changing_keys, leaders; null if the order carries no information). ``workers``. ``work``.
+            ``schemes``: scheme, spelling, suits, one_owner, max_load, max_over_mean, speed_up, imbalance,
+            imbalance_mean, replicas, memory, keys_moved, state_moved, joining_moves, joining_ideal (null for
+            schemes that split keys). ``recommendation``: scheme, spelling, reason, code, notes.
         """
         found = self.profile
         change = found.change
@@ -104,17 +130,40 @@ def advise(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> Advice:
-    """Look at ``stream`` and recommend a scheme for ``workers`` workers.
+    """Profile a stream and recommend a scheme.
 
-    ``work``: ``mergeable`` (partial results of a key can be merged, so keys may be split), ``one-owner``
-    (they cannot) or ``stateless``. ``sample``: read at most so many messages (None: all). ``watch(done,
-    total, what)`` is called with the progress.
+    Parameters
+    ----------
+    stream
+        A stream, or a spec for ``open_stream`` such as ``events.parquet#user_id``.
+    workers
+        Number of workers.
+    work
+        ``mergeable`` (partial results can be merged, so keys may be split), ``one-owner`` (all rows of a key
+        must be on the same worker) or ``stateless``.
+    key, time
+        Key columns and time column of a file.
+    sample
+        Maximum number of messages to read; None reads all of them.
+    seed
+        Seed of the hash functions.
+    watch
+        Called with ``(done, total, what)`` as work progresses.
 
-    >>> advise("zipf:z=1.4,keys=1000,messages=1e4", workers=8).recommendation.outcome.spelling
+    Returns
+    -------
+    Advice
+        The profile, the outcome of every scheme, and the recommendation.
+
+    Examples
+    --------
+    >>> import evenflow as ef
+    >>> advice = ef.advise("zipf:z=1.4,keys=1000,messages=1e4", workers=8)
+    >>> advice.recommendation.outcome.spelling
     'fill'
     """
     check_work(work)
-    workers = scheme("key").router(workers, seed).workers  # says so if it is not a number of workers
+    workers = scheme("key").router(workers, seed).workers  # rejects an invalid number of workers
     opened = open_stream(stream, key=key, time=time) if not isinstance(stream, Stream) else stream
     if sample is not None:
         sample = max(1, min(sample, MOST_BITS // workers))

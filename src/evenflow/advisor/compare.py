@@ -1,11 +1,11 @@
-"""What would each scheme do to n workers? Every scheme there is routes the same messages, from one source.
+"""Compare the schemes on n workers: each routes the same messages, from one source.
 
-One source sees all rows, as a plan made from the whole data does; the schemes' clocks run on their own, so
-a stream of years and one of seconds are judged alike. A scheme with one owner per key is also asked what
-moves when one more worker joins half way.
+A single source sees all rows, as does a plan made from the full data. Event times are ignored, so streams
+that span years or seconds are judged alike. For schemes with one owner per key, the state that moves when
+one worker is added halfway through is measured too.
 
-Key grouping hashes with evenflow's own family, not with Spark's: many keys fall alike, of few keys the one
-hash may deal luckier than the other.
+Key grouping uses evenflow's hash family, not Spark's. With many keys both behave alike; with few keys either
+may happen to be better balanced.
 """
 
 from __future__ import annotations
@@ -30,25 +30,48 @@ Watch = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one scheme did. Shares are of all messages; None where nothing can move."""
+    """The result of routing a sample with one scheme.
+
+    Attributes
+    ----------
+    scheme
+        The scheme.
+    one_owner
+        Whether all rows of a key go to the same worker.
+    loads
+        Messages per worker.
+    max_over_mean
+        Maximum load divided by the mean.
+    speed_up
+        Maximum load under key grouping divided by the maximum load under this scheme.
+    imbalance, imbalance_mean
+        (max - mean load) / messages, at the end and averaged over the stream.
+    replicas, memory
+        Distinct (key, worker) pairs, and the same per key.
+    keys_moved, state_moved
+        Keys that changed owner, and their state as a share of all messages; None if keys are split.
+    joining_moves, joining_ideal
+        Share of the state that moves when a worker is added, and the least that has to; None if keys are
+        split.
+    """
 
     scheme: Scheme
     one_owner: bool
     loads: Int64Array
     max_over_mean: float
-    speed_up: float  # largest load of key grouping / largest load of this scheme
+    speed_up: float
     imbalance: float
     imbalance_mean: float
     replicas: int
     memory: float
     keys_moved: int | None
     state_moved: float | None
-    joining_moves: float | None  # state that moves when a worker joins
-    joining_ideal: float | None  # the newcomer's fair part of it
+    joining_moves: float | None
+    joining_ideal: float | None
 
     @property
     def spelling(self) -> str:
-        """The scheme as it is written on a command line."""
+        """The scheme as written on the command line."""
         return spell(self.scheme)
 
     def row(self) -> dict[str, Any]:
@@ -72,31 +95,76 @@ class Outcome:
 
 
 def contenders(keys: int, messages: int) -> list[Scheme]:
-    """Return every known scheme with its defaults, in the variants that suit such a stream."""
-    return [found for name in list_schemes() for found in scheme(name).contenders(keys, messages)]
+    """Return the schemes to compare: all registered ones, in the variants that suit the stream.
+
+    Parameters
+    ----------
+    keys
+        Number of distinct keys.
+    messages
+        Number of messages.
+
+    Returns
+    -------
+    list of Scheme
+        One or more per registered scheme.
+
+    Examples
+    --------
+    >>> "fill" in [candidate.name for candidate in contenders(keys=1000, messages=10**5)]
+    True
+    """
+    return [variant for name in list_schemes() for variant in scheme(name).contenders(keys, messages)]
 
 
 def compare(
-    sample: Sample, workers: int, found: Iterable[Scheme], seed: int = 0, watch: Watch | None = None
+    sample: Sample, workers: int, schemes: Iterable[Scheme], seed: int = 0, watch: Watch | None = None
 ) -> list[Outcome]:
-    """Send ``sample`` through every scheme, several at a time, and return what they did, in order.
+    """Route a sample with every scheme, several at a time.
 
-    Kernels run without the interpreter's lock, so threads are enough.
+    Kernels release the GIL, so threads are enough.
+
+    Parameters
+    ----------
+    sample
+        The messages; their times are ignored.
+    workers
+        Number of workers.
+    schemes
+        The schemes to compare.
+    seed
+        Seed of the hash functions.
+    watch
+        Called with ``(done, total, name)`` as schemes finish.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of ``schemes``.
+
+    Examples
+    --------
+    >>> from evenflow.streams import open_stream
+    >>> from evenflow.streams.sample import take_sample
+    >>> sample = take_sample(open_stream("zipf:z=1.4,keys=1000,messages=1e4"), None)
+    >>> key, fill = compare(sample, workers=8, schemes=[scheme("key"), scheme("fill")])
+    >>> fill.max_over_mean < key.max_over_mean
+    True
     """
     clockless = Sample(sample.stream, sample.ids, None, sample.total, sample.how)
-    found = list(found)
+    schemes = list(schemes)
     results: dict[int, Outcome] = {}
     base = int(simulate("key", clockless, workers, 1, seed).loads.max())
     with _threads() as pool:
         indices = {
             pool.submit(_outcome, scheme, clockless, workers, seed, base): index
-            for index, scheme in enumerate(found)
+            for index, scheme in enumerate(schemes)
         }
         for done, future in enumerate(as_completed(indices), 1):
             results[indices[future]] = future.result()
             if watch is not None:
-                watch(done, len(found), found[indices[future]].name)
-    return [results[index] for index in range(len(found))]
+                watch(done, len(schemes), schemes[indices[future]].name)
+    return [results[index] for index in range(len(schemes))]
 
 
 def shuffled(sample: Sample, seed: int = 0) -> Sample:
@@ -106,7 +174,7 @@ def shuffled(sample: Sample, seed: int = 0) -> Sample:
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of CPUs available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -142,7 +210,7 @@ def _outcome(scheme: Scheme, sample: Sample, workers: int, seed: int, base: int)
 
 
 def _joining(scheme: Scheme, sample: Sample, workers: int, seed: int) -> tuple[float | None, float | None]:
-    """Return the shares of the state that move when a worker joins half way, and that have to."""
+    """Return the shares of the state that move, and must move, when a worker is added halfway through."""
     half = sample.messages // 2
     if half < 1:
         return None, None

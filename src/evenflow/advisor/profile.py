@@ -1,15 +1,13 @@
-"""How skewed is the key? Shares of the hottest keys, a fitted exponent, and whether the hot keys change.
+"""Key skew: shares of the hottest keys, a fitted Zipf exponent, and whether the hot keys change.
 
-* Exponent: the slope of log count on log rank by least squares, over ranks 1 to 1000 with at least 5
-  messages, ranks spaced evenly in their logarithm (as many head ranks as tail ranks count). On a Zipf
-  stream it is its z.
-* Change: the messages are cut into ten equal parts. A key is hot if in some part it has 1/(5 n) of the
-  messages or more (the papers' threshold). A hot key changes if in some part it has less than half of what
-  it has in another, by more than chance explains (five standard errors). ``changed`` is what these keys
-  rise and fall by, as a share of the hot keys' highest shares; the hot keys change over time if it is a
-  quarter or more.
-* Grouped: if every key's rows stand together, the order of the rows is an order of keys and says nothing of
-  time.
+* Exponent: least-squares slope of log count against log rank, over ranks 1 to 1000 with at least 5 messages,
+  sampled evenly in log rank so that head and tail have equal weight. On a Zipf stream it is z.
+* Change: the messages are split into ten equal slices. A key is hot if it has at least 1/(5 n) of the
+  messages in some slice (the papers' threshold). A hot key changes if its share in some slice is less than
+  half of that in another, by more than five standard errors. ``changed`` is the sum of these differences
+  relative to the sum of the hot keys' highest shares; the hot keys change over time if it is at least a
+  quarter.
+* Grouped: if the rows are grouped by key, their order carries no information about time.
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ from evenflow.kernels import Float64Array, Int32Array, Int64Array
 from evenflow.streams.sample import Sample
 
 PARTS = 10
-LIKE_ANOTHER = 0.5  # a share below half of another part's is a change
-ERRORS = 5.0  # standard errors that chance may explain
-CHANGED = 0.25  # of the hot keys' weight: from there on the hot keys change over time
+LIKE_ANOTHER = 0.5  # a share below half of another slice's is a change
+ERRORS = 5.0  # standard errors attributed to chance
+CHANGED = 0.25  # share of the hot keys' weight from which they count as changing
 MOST_HOT = 1000
 FIT_RANKS, FIT_COUNT, FIT_POINTS = 1000, 5, 50
 WINDOWS = 50  # of the figure
-SHOWN = 100  # hottest keys that are named
+SHOWN = 100  # hottest keys listed
 
 
 @dataclass(frozen=True)
 class HotKey:
-    """A key with its text, its messages and their share of all."""
+    """A key's label, its number of messages, and its share of all messages."""
 
     label: str
     messages: int
@@ -44,10 +42,10 @@ class HotKey:
 
 @dataclass(frozen=True)
 class Change:
-    """Whether the hot keys change; ``leaders`` are the hottest keys of ten equal parts of the stream."""
+    """Whether the hot keys change; ``leaders`` are the hottest keys of ten equal slices of the stream."""
 
     changes: bool
-    changed: float  # part of the hot keys' weight that comes and goes
+    changed: float  # share of the hot keys' weight that varies
     hot_keys: int
     changing_keys: int
     leaders: tuple[HotKey, ...]
@@ -55,32 +53,77 @@ class Change:
 
 @dataclass(frozen=True)
 class Trace:
-    """Shares of some keys over the stream: one row per key, one column per window."""
+    """Shares of selected keys over the stream: one row per key, one column per window."""
 
     labels: tuple[str, ...]
     shares: Float64Array
-    times: Float64Array | None  # seconds at which the windows begin, and the last one ends
+    times: Float64Array | None  # window boundaries in seconds
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What there is to know of a stream before anything is routed."""
+    """How skewed the keys of a stream are.
+
+    Attributes
+    ----------
+    stream
+        Spec of the stream.
+    messages, total
+        Messages read, and in the whole stream (None if not counted).
+    sample
+        Which messages were read; empty for all.
+    keys
+        Distinct keys read.
+    hottest
+        The hottest keys, at most 100.
+    top
+        Combined share of the 1, 10 and 100 hottest keys.
+    exponent
+        Fitted Zipf exponent; None for fewer than three keys.
+    grouped
+        Whether the rows are grouped by key.
+    change
+        Whether the hot keys change; None if the rows are grouped or too few to tell.
+    trace
+        Shares of the hottest keys over the stream.
+    """
 
     stream: str
     messages: int
     total: int | None
-    sample: str  # which messages were read, or empty for all
+    sample: str
     keys: int
     hottest: tuple[HotKey, ...]
-    top: dict[int, float]  # share of the 1, 10 and 100 hottest keys together
+    top: dict[int, float]
     exponent: float | None
     grouped: bool
-    change: Change | None  # None where the order of the rows says nothing, or they are too few
+    change: Change | None
     trace: Trace
 
 
 def profile(sample: Sample, workers: int) -> Profile:
-    """Look at ``sample``; what counts as hot depends on the number of workers."""
+    """Measure the key skew of a sample.
+
+    Parameters
+    ----------
+    sample
+        The messages, from ``take_sample``.
+    workers
+        Number of workers; it determines which keys count as hot.
+
+    Returns
+    -------
+    Profile
+        Shares of the hottest keys, the fitted exponent, and whether the hot keys change.
+
+    Examples
+    --------
+    >>> from evenflow.streams import open_stream
+    >>> from evenflow.streams.sample import take_sample
+    >>> found = profile(take_sample(open_stream("zipf:z=1.4,keys=1000,messages=1e5"), None), workers=8)
+    >>> found.hottest[0].label, round(found.exponent, 1)
+    ('1', 1.4)
+    """
     counts = np.bincount(sample.ids, minlength=sample.keys_upper_bound())
     ranked = _hottest(counts, SHOWN)
     grouped = is_grouped(sample.ids, int(np.count_nonzero(counts)))
@@ -102,7 +145,7 @@ def profile(sample: Sample, workers: int) -> Profile:
 
 
 def is_grouped(ids: Int32Array, keys: int) -> bool:
-    """Say whether nearly every key's messages stand together, with more than one message to a key.
+    """Return whether nearly all keys' messages are contiguous, with several messages per key.
 
     >>> is_grouped(np.repeat(np.arange(5, dtype=np.int32), 10), 5)
     True
@@ -112,7 +155,7 @@ def is_grouped(ids: Int32Array, keys: int) -> bool:
 
 
 def fitted_exponent(counts: Int64Array) -> float | None:
-    """Return the exponent of the Zipf law that fits the counts best, or None for fewer than three ranks.
+    """Return the Zipf exponent that fits the counts best, or None for fewer than three ranks.
 
     >>> round(fitted_exponent((1e6 / np.arange(1, 1001) ** 1.4).astype(np.int64)), 2)
     1.4
@@ -126,7 +169,7 @@ def fitted_exponent(counts: Int64Array) -> float | None:
 
 
 def _hottest(counts: Int64Array, number: int) -> Int64Array:
-    """Return the ids with the highest counts, highest first, of equals the lowest id."""
+    """Return the ids with the highest counts, highest first; ties go to the lowest id."""
     number = min(number, int(np.count_nonzero(counts)))
     least = np.partition(counts, counts.size - number)[counts.size - number]
     candidates = np.flatnonzero(counts >= max(1, least))
@@ -157,7 +200,7 @@ def _change(sample: Sample, workers: int) -> Change:
 
 
 def _trace(sample: Sample, counts: Int64Array) -> Trace:
-    """Follow the keys that are the hottest of all, or of a part of the stream."""
+    """Trace the keys that are hottest overall or within a window."""
     windows = max(1, min(WINDOWS, sample.messages // 100))
     bounds = np.array([sample.messages * window // windows for window in range(windows + 1)])
     wanted = [int(key) for key in _hottest(counts, 4)]
@@ -178,7 +221,7 @@ def _trace(sample: Sample, counts: Int64Array) -> Trace:
 
 
 def share_text(share: float) -> str:
-    """Return a share as a percentage with two digits that count.
+    """Return a share as a percentage with two significant digits.
 
     >>> share_text(0.0266), share_text(0.91432), share_text(0.000123)
     ('2.7%', '91%', '0.012%')

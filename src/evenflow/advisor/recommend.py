@@ -1,13 +1,13 @@
-"""Which scheme, why in a sentence, and what to paste.
+"""Recommend a scheme, with a reason and code to paste.
 
-The rule, in order:
+The rules, in order:
 
 1. stateless work: ``shuffle``;
-2. the best scheme that may be used gains too little over key grouping: ``key``. Too little is less than a
-   tenth, or, where no key has a tenth of a worker's share (then only chance is uneven), less than a third;
-3. keys may be split: ``fill``, unless another scheme's fullest worker is lower by more than a twentieth (told
-   from at least 100 rows per worker);
-4. keys have one owner: of the schemes within a twentieth of the lowest, the one that moves least state.
+2. the best suitable scheme gains too little over key grouping: ``key``. Too little is less than 10%, or less
+   than 35% if no key has a tenth of a worker's fair share (the imbalance is then due to chance);
+3. keys may be split: ``fill``, unless another scheme's maximum load is lower by more than 5% (considered only
+   with at least 100 rows per worker);
+4. one owner per key: among the schemes within 5% of the lowest load, the one that moves the least state.
 """
 
 from __future__ import annotations
@@ -20,18 +20,30 @@ from evenflow.advisor.compare import Outcome
 from evenflow.advisor.profile import Profile, share_text
 from evenflow.errors import EvenflowError
 
-GAIN = 1.10  # over key grouping that is worth a change
-GAIN_BY_CHANCE = 1.35  # the same where no key is hot
-HOT = 0.1  # of a worker's share: such a key is hot
-CLOSE = 1.05  # schemes within this of the lowest load are as good
-ENOUGH = 100  # rows per worker before chance is out of it
-FEW_KEYS = 10  # per worker: there hashing is a matter of luck
+GAIN = 1.10  # speed-up over key grouping that justifies a change
+GAIN_BY_CHANCE = 1.35  # the same if no key is hot
+HOT = 0.1  # of a worker's fair share: from there on a key is hot
+CLOSE = 1.05  # loads within this factor of the lowest count as equal
+ENOUGH = 100  # rows per worker for reliable differences
+FEW_KEYS = 10  # per worker; with fewer, hashing is a matter of luck
 WORK = ("mergeable", "one-owner", "stateless")
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A scheme, the reason, the lines of PySpark to paste, and what else to know."""
+    """A recommended scheme.
+
+    Attributes
+    ----------
+    outcome
+        The scheme and what it did.
+    reason
+        Why, in a sentence.
+    code
+        PySpark code to paste.
+    notes
+        Caveats.
+    """
 
     outcome: Outcome
     reason: str
@@ -42,13 +54,43 @@ class Recommendation:
 def recommend(
     found: Profile, outcomes: Sequence[Outcome], workers: int, work: str, key: Sequence[str]
 ) -> Recommendation:
-    """Choose one of ``outcomes`` for work that is ``mergeable``, ``one-owner`` or ``stateless``."""
+    """Choose one of the outcomes.
+
+    Parameters
+    ----------
+    found
+        The profile of the stream.
+    outcomes
+        The outcomes to choose from, those of ``key`` and ``shuffle`` among them.
+    workers
+        Number of workers.
+    work
+        ``mergeable``, ``one-owner`` or ``stateless``.
+    key
+        The key columns, for the code.
+
+    Returns
+    -------
+    Recommendation
+        The scheme, the reason and the code to paste.
+
+    Examples
+    --------
+    >>> from evenflow.advisor import compare, profile
+    >>> from evenflow.schemes import scheme
+    >>> from evenflow.streams import open_stream
+    >>> from evenflow.streams.sample import take_sample
+    >>> sample = take_sample(open_stream("zipf:z=1.4,keys=1000,messages=1e4"), None)
+    >>> outcomes = compare(sample, 8, [scheme(name) for name in ("key", "shuffle", "fill")])
+    >>> print(recommend(profile(sample, 8), outcomes, 8, "stateless", ["user"]).code)
+    df = df.repartition(8)
+    """
     check_work(work)
     by_name = {outcome.spelling: outcome for outcome in outcomes}
     if work == "stateless":
         reason = (
-            "The work keeps nothing per key, so any worker may take any row, and dealing them out in turn is "
-            "perfectly even."
+            "The job keeps no state per key, so any worker can process any row, and round-robin distribution "
+            "is perfectly balanced."
         )
         return Recommendation(by_name["shuffle"], reason, code_for(by_name["shuffle"], work, workers, key))
     base = by_name["key"]
@@ -63,9 +105,9 @@ def recommend(
 
 
 def check_work(work: str) -> None:
-    """Refuse a kind of work that is not known."""
+    """Reject an unknown kind of work."""
     if work not in WORK:
-        raise EvenflowError(f"work is {work!r}; it is one of {', '.join(WORK)}.")
+        raise EvenflowError(f"work is {work!r}; it must be one of {', '.join(WORK)}.")
 
 
 def _best(outcomes: Sequence[Outcome], work: str, enough: bool) -> Outcome:
@@ -74,12 +116,12 @@ def _best(outcomes: Sequence[Outcome], work: str, enough: bool) -> Outcome:
     close = [outcome for outcome in allowed if outcome.max_over_mean <= CLOSE * lowest]
     if work == "one-owner":
         return min(close, key=lambda outcome: (outcome.state_moved or 0.0, outcome.max_over_mean))
-    ours = [outcome for outcome in (close if enough else allowed) if outcome.spelling == "fill"]
-    return ours[0] if ours else min(close, key=lambda outcome: outcome.memory)
+    fill = [outcome for outcome in (close if enough else allowed) if outcome.spelling == "fill"]
+    return fill[0] if fill else min(close, key=lambda outcome: outcome.memory)
 
 
 def suits(outcome: Outcome, work: str) -> bool:
-    """Say whether a scheme may be used for such work: shuffle has no place where there is state to keep."""
+    """Return whether a scheme suits the work; shuffle suits only stateless work."""
     if work == "one-owner":
         return outcome.one_owner
     return work == "stateless" or outcome.scheme.name != "shuffle"
@@ -89,29 +131,29 @@ def _reason(
     found: Profile, base: Outcome, best: Outcome, chosen: Outcome, shuffle: Outcome, workers: int, work: str
 ) -> str:
     if workers == 1:
-        return "One worker takes every row, whatever the scheme."
+        return "With one worker, every scheme is the same."
     hottest = found.hottest[0]
     heat = (
-        f"the hottest key, {quoted(hottest.label)}, brings {share_text(hottest.share)} of the rows, "
+        f"the hottest key, {quoted(hottest.label)}, has {share_text(hottest.share)} of the rows, "
         f"{times(hottest.share * workers)} a worker's fair share"
     )
-    hashed = f"key grouping's fullest worker carries {base.max_over_mean:.2f} times the mean"
+    hashed = f"under key grouping the fullest worker has {base.max_over_mean:.2f} times the mean load"
     if chosen is base and best.speed_up < GAIN:
         condition = " with one owner per key" if work == "one-owner" else ""
-        return f"{_upper(hashed)} ({heat}), and no other scheme{condition} gains a tenth over that."
+        return f"{_upper(hashed)} ({heat}), and no other scheme{condition} is 10% better."
     if chosen is base:
         return (
             f"No key is hot: {heat}; {hashed}, by chance alone, and {best.spelling} "
-            f"({best.max_over_mean:.2f}) would not gain a third."
+            f"({best.max_over_mean:.2f}) gains too little to be worth a change."
         )
-    gain = f"{chosen.spelling} keeps it at {chosen.max_over_mean:.2f}, {chosen.speed_up:.3g} times faster,"
+    gain = f"{chosen.spelling} reduces it to {chosen.max_over_mean:.2f}, {chosen.speed_up:.3g} times faster,"
     if work == "one-owner":
         moved = share_text(chosen.state_moved or 0.0)
-        rest = f"with one owner per key, moving {moved} of the state on the way."
+        rest = f"with one owner per key, moving {moved} of the state during the run."
         return f"{_upper(heat)}; {hashed}; {gain} {rest}"
     return (
         f"{_upper(heat)}; {hashed}; {gain} with {chosen.memory:.2f} copies of state per key "
-        f"(shuffle would keep {shuffle.memory:.2f})."
+        f"(shuffle: {shuffle.memory:.2f})."
     )
 
 
@@ -119,44 +161,44 @@ def _notes(found: Profile, chosen: Outcome, hot_share: float, workers: int, work
     notes = []
     if found.grouped:
         notes.append(
-            "The rows of a key stand together here, so their order says nothing about time; the schemes got "
-            "them in random order."
+            "The rows are grouped by key, so their order says nothing about change over time; the schemes "
+            "were compared on the rows in random order."
         )
     if found.change is not None and found.change.changes and chosen.scheme.name != "key":
         notes.append(
-            "The hot keys change over time: a scheme that learns as it goes follows them, a fixed list "
-            "does not."
+            "The hot keys change over time: an adaptive scheme follows them, a fixed list of hot keys does "
+            "not."
         )
     if work == "one-owner" and hot_share > CLOSE:
         notes.append(
-            f"With one owner per key nothing can be better than {hot_share:.2f} times the mean: that is the "
-            "hottest key alone. Work that can be merged may be split further (--mergeable)."
+            f"With one owner per key, no scheme can do better than {hot_share:.2f} times the mean, the load "
+            "of the hottest key alone. If partial results can be merged, keys can be split (--mergeable)."
         )
     if work == "mergeable":
         notes.append(
-            "If the work is only count, sum, max and the like, df.groupBy(...).agg(...) needs none of this: "
-            "Spark combines rows before it sends them."
+            "For built-in aggregates such as count, sum and max, df.groupBy(...).agg(...) is enough: Spark "
+            "combines rows before the shuffle."
         )
     if found.messages < ENOUGH * workers:
         notes.append(
             f"There are only {found.messages:,} rows for {workers:,} workers; with fewer than {ENOUGH} rows "
-            "per worker chance decides much of this."
+            "per worker, the result depends largely on chance."
         )
     if found.keys < FEW_KEYS * workers:
         notes.append(
-            f"Of few keys ({found.keys:,}) Spark's own hash may deal luckier or less lucky than the hash of "
-            "key grouping here."
+            f"With so few keys ({found.keys:,}), Spark's own hash may balance them better or worse than the "
+            "hash used here for key grouping."
         )
     if found.keys < workers:
         notes.append(
-            f"There are fewer keys ({found.keys:,}) than workers ({workers:,}): without splitting, workers "
-            "stay idle."
+            f"There are fewer keys ({found.keys:,}) than workers ({workers:,}): unless keys are split, some "
+            "workers stay idle."
         )
     return tuple(notes)
 
 
 def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> str:
-    """Return the lines of PySpark to paste."""
+    """Return PySpark code to paste."""
     names = [json.dumps(name, ensure_ascii=False) for name in key]
     column = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
     spark = f"df.repartition({workers}, {', '.join(names)})"
@@ -168,12 +210,12 @@ def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> st
     if work == "one-owner":
         options += ", split=False"
         rest = (
-            f"# Whole groups, instead of df.groupBy({', '.join(names)}).applyInArrow(function, schema):\n"
+            f"# Whole groups: instead of df.groupBy({', '.join(names)}).applyInArrow(function, schema), use\n"
             f"# evenflow.spark.apply(df, {column}, using=function, schema=schema, workers={workers})"
         )
     else:
         rest = (
-            "# A hot key is now on several workers: merge its partial results, or let evenflow do both:\n"
+            "# A hot key is now on several workers: merge its partial results, or let evenflow merge them:\n"
             f"# evenflow.spark.aggregate(df, {column}, using=YourAggregator(), schema=schema, "
             f"workers={workers})"
         )
@@ -184,7 +226,7 @@ def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> st
 
 
 def times(factor: float) -> str:
-    """Say how many times something is.
+    """Return a factor in words.
 
     >>> times(18.29), times(1.44), times(0.0123)
     ('18 times', '1.4 times', '1.2% of')
@@ -195,7 +237,7 @@ def times(factor: float) -> str:
 
 
 def quoted(label: str, longest: int = 40) -> str:
-    """Return a key for a sentence: shortened, on one line, with nothing that a terminal would obey.
+    """Return a key for a sentence: shortened, on one line, without terminal control characters.
 
     >>> quoted("a\\x1b[31m")
     "'a\\\\x1b[31m'"
@@ -204,13 +246,13 @@ def quoted(label: str, longest: int = 40) -> str:
 
 
 def plain_label(label: str, longest: int = 40) -> str:
-    """Return a key as it can be shown: no control characters, not too long.
+    """Return a printable key label: no control characters, limited in length.
 
     >>> plain_label("x" * 50, 10)
     'xxxxxxxxx…'
     """
     shown = "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in label[:200]
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in label[:200]
     )
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 

@@ -1,7 +1,7 @@
-"""The papers' applications: what `evenflow run` does with a stream, each an Aggregator for `evenflow.spark`.
+"""The papers' applications, run by `evenflow run`; each is an Aggregator for `evenflow.spark`.
 
-A new app is one file here: a frozen dataclass of its parameters under ``@register`` (see
-:class:`evenflow.apps.base.App`), and one line below.
+To add an app, write a file here with a frozen dataclass of its parameters under ``@register`` (see
+:class:`evenflow.apps.base.App`), and import it below.
 
 >>> parse_app("vwap:price=close").price
 'close'
@@ -34,7 +34,7 @@ def apps() -> dict[str, type[App]]:
 
 
 def parse_app(text: str) -> App:
-    """Return the app that ``text`` spells: its name, and after a colon its parameters."""
+    """Parse an app: its name, and parameters after a colon."""
     name, _, rest = text.partition(":")
     kind: Any = known_apps().get(name.strip())
     if kind is None:

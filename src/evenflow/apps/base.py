@@ -1,9 +1,9 @@
-"""What an application is: parameters, what it makes of rows, the Aggregator that works, what a person sees.
+"""The interface of an app: parameters, input rows, an Aggregator, and the results to show.
 
-An app is one file with one frozen dataclass of parameters, marked with ``@register``. Its rows are placed on
-balanced workers, reduced there and merged by key (`evenflow.spark.aggregate`). What came out of a micro-batch
-is folded into a **view**: plain data that is shown, kept in a file beside the checkpoint, and printed by
-``--json``. PySpark is imported inside methods only, so that the list of apps loads without it.
+An app is one file with a frozen dataclass of parameters, decorated with ``@register``. Its rows are placed on
+balanced workers, reduced there and merged by key (`evenflow.spark.aggregate`). The results of each
+micro-batch are folded into a **view**: plain data that is displayed, stored next to the checkpoint, and
+printed by ``--json``. PySpark is imported inside methods only, so that apps can be listed without it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _APPS: dict[str, type[App]] = {}
 
 @dataclass(frozen=True)
 class AppSetup:
-    """Where an app runs: the key's columns, the workers, and the folder in which its view is kept.
+    """Settings of an app's run: key columns, workers, and the folder of its view.
 
-    ``exam`` is what `App.exam` returned: rows that are not learned from.
+    ``exam`` is the result of `App.exam`: rows held out for evaluation.
     """
 
     key: list[str]
@@ -44,7 +44,7 @@ class AppSetup:
     folder: Path
     top: int = 10
     exam: Any = None
-    at_once: bool = False  # all rows are read, perhaps again, not in micro-batches
+    at_once: bool = False  # passes over all rows instead of micro-batches
 
     @property
     def control(self) -> str:
@@ -53,25 +53,25 @@ class AppSetup:
 
 
 class App(ABC):
-    """An application. Subclasses are frozen dataclasses: their fields are its parameters."""
+    """An application. Subclasses are frozen dataclasses with the parameters as fields."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    source: ClassVar[str]  # what it runs on if nobody says
-    keys: ClassVar[tuple[str, ...]] = ("key",)  # columns that are the key if nobody says; (): makes its own
-    schema: ClassVar[str]  # of what the aggregator finishes
-    writes_rows: ClassVar[bool] = True  # a sink gets the keys that changed; False: the answer
+    source: ClassVar[str]  # default source
+    keys: ClassVar[tuple[str, ...]] = ("key",)  # default key columns; () if the app makes its own keys
+    schema: ClassVar[str]  # of the aggregator's results
+    writes_rows: ClassVar[bool] = True  # the sink gets the changed keys; False: the answer
 
     @abstractmethod
     def aggregator(self) -> Aggregator:
-        """Return who works on the rows of a key."""
+        """Return the aggregator for the rows of a key."""
 
     @abstractmethod
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
-        """Return the rows to work on, and the columns that they are grouped by."""
+        """Return the rows to aggregate and the columns to group them by."""
 
     def results(self, frame: DataFrame, setup: AppSetup) -> DataFrame:
-        """Return one row per key with what is known of it, in batch or streaming."""
+        """Return one row per key with its results, in batch or streaming."""
         from evenflow.spark.operators.aggregate import aggregate
 
         rows, by = self.rows(frame, setup)
@@ -81,31 +81,31 @@ class App(ABC):
         )  # fmt: skip
 
     def exam(self, table: DataFrame | None, key: list[str]) -> Any:
-        """Return what the app is tested with; ``table``: all rows there are now, None if they never end."""
+        """Return the data to evaluate the app on; ``table`` has all rows, None for unbounded sources."""
         return None
 
     @abstractmethod
     def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
-        """Return the view after a micro-batch; ``changed`` has the keys that got rows, as of now."""
+        """Return the view after a micro-batch; ``changed`` has the current results of keys with new rows."""
 
-    def goes_on(self, view: View) -> bool:
-        """Say whether a job that reads all rows at once should read them once more."""
+    def needs_another_pass(self, view: View) -> bool:
+        """Return whether a batch job should read all rows again."""
         return False
 
     @abstractmethod
     def tables(self, view: View, top: int) -> list[Table]:
-        """Return what a person wants to see."""
+        """Return the results as tables."""
 
     def answer(self, view: View) -> View:
-        """Return what a program wants to read."""
+        """Return the results for JSON."""
         return view
 
 
 def register(kind: type[AnyApp]) -> type[AnyApp]:
-    """Make an app known by its name (a class decorator)."""
+    """Register an app by its name (a class decorator)."""
     known = _APPS.get(kind.name)
     if known is not None and known.__qualname__ != kind.__qualname__:
-        raise EvenflowError(f"an app named {kind.name!r} is known already; choose another name.")
+        raise EvenflowError(f"app {kind.name!r} is already registered; choose another name.")
     _APPS[kind.name] = kind
     return kind
 
@@ -116,7 +116,7 @@ def known_apps() -> dict[str, type[App]]:
 
 
 def column(frame: DataFrame, app: App, parameter: str) -> Column:
-    """Return the column that an app's parameter names, or say how to name another."""
+    """Return the column given by an app's parameter."""
     from pyspark.sql import functions as F
 
     from evenflow.spark.routing.key_columns import quoted
@@ -124,14 +124,14 @@ def column(frame: DataFrame, app: App, parameter: str) -> Column:
     name = getattr(app, parameter)
     if name not in frame.columns:
         raise EvenflowError(
-            f"{app.name} needs a column for {parameter}, and there is no {name!r}; say which it is, as in "
-            f"--app {app.name}:{parameter}={frame.columns[-1]} (there are {', '.join(frame.columns)})."
+            f"{app.name} needs a column for {parameter}, but there is no {name!r}; name it, as in "
+            f"--app {app.name}:{parameter}={frame.columns[-1]} (the columns are {', '.join(frame.columns)})."
         )
     return F.col(quoted(name))
 
 
 def key_column(frame: DataFrame, name: str) -> Column:
-    """Return a column of the key, which may be a field inside another."""
+    """Return a key column, which may be a nested field."""
     from pyspark.sql import functions as F
 
     from evenflow.spark.routing.key_columns import quoted
@@ -140,5 +140,5 @@ def key_column(frame: DataFrame, name: str) -> Column:
 
 
 def key_text(row: Any, setup: AppSetup) -> str:
-    """Return the key of a result for people."""
+    """Return the key of a result as text."""
     return ", ".join(str(row[name]) for name in setup.key)

@@ -1,9 +1,8 @@
-"""Counting (`choices` I and V, word count): rows per key, and the k most frequent keys, also over windows.
+"""Counting (`choices` I and V, word count): rows per key, the k most frequent keys, optionally per window.
 
-All are one aggregate: rows are counted where they were placed, and the counts of a key's workers are added.
-The k most frequent are then exact without remembering more than k keys between two micro-batches: counts only
-grow, so a key that enters the first k was among the keys that just grew. With ``window`` that holds for every
-window of time by itself: what is trending.
+Rows are counted on the workers where they are placed, and the partial counts of a key are added. The top k is
+exact although only k keys are kept between micro-batches: counts only grow, so a key that enters the top k
+must be among those that just grew. With ``window`` the same holds for every time window: trending keys.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _WINDOWS_SHOWN = 12
 
 
 class Count(Aggregator):
-    """Rows per key; each row also costs its worker ``work`` microseconds, in which it sleeps.
+    """Rows per key; each row also sleeps ``work`` microseconds.
 
     >>> import pyarrow as pa
     >>> Count().reduce((1,), pa.table({"word": ["to", "be"]}))
@@ -42,7 +41,7 @@ class Count(Aggregator):
         self.work = work
 
     def zero(self) -> tuple[int]:
-        """Begin with no rows."""
+        """Start at zero."""
         return (0,)
 
     def reduce(self, state: tuple[int], rows: Any) -> tuple[int]:
@@ -57,7 +56,7 @@ class Count(Aggregator):
 
 
 class Top:
-    """The k keys with most rows among all updates, as long as counts only grow.
+    """The k keys with the most rows, for counts that only grow.
 
     >>> top = Top(2)
     >>> top.update([("a", 3), ("b", 1), ("c", 2)])
@@ -71,7 +70,7 @@ class Top:
         self._rows: dict[Any, int] = dict(known)
 
     def update(self, counts: Iterable[tuple[Any, int]]) -> None:
-        """Take the counts, since the beginning, of keys that grew; the same again changes nothing."""
+        """Update with the total counts of keys that grew; idempotent."""
         for key, rows in counts:
             self._rows[key] = max(rows, self._rows.get(key, 0))
         self._rows = dict(self.most())
@@ -84,15 +83,15 @@ class Top:
 @register
 @dataclass(frozen=True)
 class Counting(App):
-    """Rows of every key; with ``window`` of every key in every window of the column ``time``."""
+    """Rows per key; with ``window``, per key and window of the column ``time``."""
 
     window: str | None = None
     time: str | None = None
-    late: str | None = None  # how much later than others a row may come; None: one window
-    work: float = 0.0  # microseconds that a row costs its worker besides, to see what balance is worth
+    late: str | None = None  # allowed lateness of a row; None: one window
+    work: float = 0.0  # extra microseconds per row, to show the effect of balance
 
     name = "count"
-    summary = "rows of every key, over all or in windows of time"
+    summary = "rows per key, in total or per time window"
     source = "zipf:z=1.4,keys=1e5,messages=1e6"
     schema = SCHEMA
 
@@ -100,21 +99,21 @@ class Counting(App):
         check_span("window", self.window)
         check_span("late", self.late)
         if not 0 <= self.work < 1e6:
-            raise EvenflowError(f"work is {self.work}; it is microseconds per row, below a million.")
+            raise EvenflowError(f"work is {self.work}; it must be from 0 to below 1,000,000 microseconds.")
 
     def aggregator(self) -> Aggregator:
-        """Count."""
+        """Count rows."""
         return Count(self.work)
 
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
-        """Count the rows as they are."""
+        """Return the rows unchanged, with their window if there is one."""
         if self.window is None:
             return frame, setup.key
         timed, window = with_window(frame, self.window, self.time, self.late, self.name)
         return timed, [window, *setup.key]
 
     def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
-        """Remember the most frequent keys, of every window if there are windows."""
+        """Keep the most frequent keys, in total or per window."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -132,7 +131,7 @@ class Counting(App):
         return {"windows": latest(windows)}
 
     def tables(self, view: View, top: int) -> list[Table]:
-        """Show the most frequent keys, in all or by window."""
+        """Show the most frequent keys, in total or per window."""
         from evenflow.report.tables import Table
 
         if self.window is None:
@@ -143,20 +142,20 @@ class Counting(App):
             (start, "  ".join(f"{_text(entry['key'])} {entry['rows']:,}" for entry in most[:5]))
             for start, most in windows[-_WINDOWS_SHOWN:]
         ]
-        note = f"The last {len(rows)} of {len(windows)} windows; --json has more." if windows else _NO_TIME
+        note = f"Last {len(rows)} of {len(windows)} windows; --json has more." if windows else _NO_TIME
         return [Table(f"Most frequent keys per {self.window}", ("from (UTC)", "keys and rows"), rows, note)]
 
 
-_NO_TIME = "No row had a time, so there is no window."
+_NO_TIME = "No row has a time, so there are no windows."
 
 
 @register
 @dataclass(frozen=True)
 class TopK(Counting):
-    """The most frequent keys, of all rows or of every window: what is trending."""
+    """The most frequent keys, in total or per window."""
 
     name = "top-k"
-    summary = "the most frequent keys, of all rows or of every window of time"
+    summary = "the most frequent keys, in total or per time window"
     writes_rows = False
 
 

@@ -1,13 +1,13 @@
 """Streaming parallel decision tree (Ben-Haim and Tom-Tov, JMLR 2010; `heterogeneous` 8.1).
 
-Workers keep one histogram per leaf, feature and class of the rows they get; an aggregator merges them and
-splits leaves; the new tree goes back to the workers. Here a message is one value of a row, keyed by (leaf,
-feature). Under shuffle grouping every worker has a histogram of everything, W x D x C x L in all, and all W
-are merged for a split; a scheme that keeps a key on few workers holds and merges fewer. The aggregation
-period is a micro-batch, or one reading of all rows. What was held and merged is counted and shown.
+Workers keep one histogram per leaf, feature and class; an aggregator merges them and splits leaves; the new
+tree is sent back to the workers. Here a message is one value of a row, keyed by (leaf, feature). Under
+shuffle grouping every worker has all histograms, W x D x C x L in total, and all W are merged for a split; a
+scheme that keeps a key on few workers stores and merges fewer. The aggregation period is a micro-batch, or
+one pass over all rows. The numbers of stored and merged histograms are reported.
 
-The tree of a batch is frozen: it is in the view's file, which is written when a batch is done. Merging
-histograms is approximate, so the order in which parts arrive may move a threshold a little.
+The tree is fixed during a batch: it is read from the view's file, which is written at the end of each batch.
+Merging histograms is approximate, so the order of arrival may shift a threshold slightly.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ if TYPE_CHECKING:
 
     from evenflow.report.tables import Table
 
+UNEQUAL = "features have different lengths; every row must have the same number of features."
 EXAM = 2000
 _PARTS = 10_000
 Bins = dict[str, list[float]]
 
 
 class Leaf(NamedTuple):
-    """Histograms of one feature in one leaf, by class, and how many histograms were sent to be merged."""
+    """Histograms of one feature in one leaf, by class, and the number of histograms sent to be merged."""
 
     classes: dict[str, Bins]
     sent: int
 
 
 class LeafHistograms(Aggregator):
-    """Histograms of ``value`` by ``label``, merged; the result is the best split that they show."""
+    """Merged histograms of ``value`` by ``label``; the result is the best split."""
 
     buffer = "classes map<string,struct<centres:array<double>,counts:array<double>>>, sent long"
 
@@ -54,7 +55,7 @@ class LeafHistograms(Aggregator):
         self.bins = bins
 
     def zero(self) -> Leaf:
-        """Begin without a histogram."""
+        """Start without histograms."""
         return Leaf({}, 0)
 
     def reduce(self, state: Leaf, rows: Any) -> Leaf:
@@ -92,31 +93,31 @@ def _packed(of: Histogram) -> Bins:
 @register
 @dataclass(frozen=True)
 class DecisionTree(App):
-    """Grow a tree; ``features`` is a column of arrays, or several columns of numbers as a+b+c."""
+    """Grow a tree; ``features`` is an array column, or several numeric columns as a+b+c."""
 
     label: str = "label"
     features: str = "features"
-    bins: int = 64  # of a histogram
+    bins: int = 64  # per histogram
     depth: int = 6
-    rows_per_split: int = 500  # a leaf waits for so many
-    gain: float = 0.002  # that a split must lower the impurity by
+    rows_per_split: int = 500  # that a leaf needs
+    gain: float = 0.002  # minimum decrease in impurity
     holdout: float = 0.1
 
     name = "decision-tree"
-    summary = "streaming parallel decision tree from merged histograms, tested on rows held out"
+    summary = "streaming parallel decision tree from merged histograms, evaluated on held-out rows"
     source = "points:messages=20000,classes=3,dimensions=8"
     keys = ()
     schema = "gain double, threshold double, left map<string,double>, right map<string,double>, sent long"
     writes_rows = False
 
     def __post_init__(self) -> None:
-        check("bins", self.bins, self.bins >= 2, "a histogram has 2 bins or more")
-        check("depth", self.depth, 1 <= self.depth <= 30, "it is 1 to 30")
-        check("rows_per_split", self.rows_per_split, self.rows_per_split >= 1, "it is 1 or more")
-        check("holdout", self.holdout, 0 <= self.holdout < 1, "it is a part, from 0 to below 1")
+        check("bins", self.bins, self.bins >= 2, "it must be at least 2")
+        check("depth", self.depth, 1 <= self.depth <= 30, "it must be from 1 to 30")
+        check("rows_per_split", self.rows_per_split, self.rows_per_split >= 1, "it must be at least 1")
+        check("holdout", self.holdout, 0 <= self.holdout < 1, "it must be a share from 0 to below 1")
 
     def aggregator(self) -> Aggregator:
-        """Make histograms."""
+        """Build histograms."""
         return LeafHistograms(self.bins)
 
     def points(self, frame: DataFrame) -> DataFrame:
@@ -130,7 +131,7 @@ class DecisionTree(App):
         return named.where("label is not null and features is not null").select("label", "features", held)
 
     def names(self, frame: DataFrame) -> list[str]:
-        """Return the columns that are the features; one of arrays is one name."""
+        """Return the feature columns; an array column is one name."""
         return [self.features] if self.features in frame.columns else self.features.split("+")
 
     def _features(self, frame: DataFrame) -> Column:
@@ -144,7 +145,7 @@ class DecisionTree(App):
         if missing:
             numbers = [name for name in frame.columns if name != self.label][:3]
             raise EvenflowError(
-                f"decision-tree needs numbers as features, and there is no column {missing[0]!r}; name them, "
+                f"decision-tree needs numeric features, but there is no column {missing[0]!r}; name them, "
                 f"as in --app decision-tree:features={'+'.join(numbers)}."
             )
         if len(names) == 1 and isinstance(frame.schema[names[0]].dataType, T.ArrayType):
@@ -152,7 +153,7 @@ class DecisionTree(App):
         return F.array(*(F.col(quoted(name)).try_cast("double") for name in names))
 
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
-        """Make one row of every value, in the leaf that its point is in now."""
+        """Return one row per value, with the current leaf of its point."""
         from pyspark.sql import functions as F
 
         leaf = leaf_of(F.col("features"), setup.folder / VIEW_FILE)
@@ -161,7 +162,7 @@ class DecisionTree(App):
         return exploded, ["leaf", "feature"]
 
     def exam(self, table: DataFrame | None, key: list[str]) -> tuple[list[str], Float64Array] | None:
-        """Return rows that are held out."""
+        """Return the held-out rows."""
         if table is None or self.holdout == 0:
             return None
         held = self.points(table).where("held").limit(EXAM).collect()
@@ -169,11 +170,11 @@ class DecisionTree(App):
             return None
         lists = [[np.nan if value is None else value for value in row["features"]] for row in held]
         if len({len(values) for values in lists}) > 1:
-            raise EvenflowError("features have different lengths; every row has the same number of them.")
+            raise EvenflowError(UNEQUAL)
         return [row["label"] for row in held], np.array(lists, np.float64)
 
     def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
-        """Split the leaves that have seen enough, and ask for the rows that were held out."""
+        """Split the leaves with enough rows, and evaluate on the held-out rows."""
         tree = Tree.from_json(view["tree"]) if "tree" in view else Tree()
         leaves = len(tree.leaves)
         found: dict[int, dict[int, Split]] = {}
@@ -198,12 +199,12 @@ class DecisionTree(App):
             "features": dimensions,
         }
 
-    def goes_on(self, view: View) -> bool:
-        """Read all rows once more while the tree grows; the last reading counts the classes of its leaves."""
+    def needs_another_pass(self, view: View) -> bool:
+        """Read all rows again while the tree grows; the last pass counts the classes of its leaves."""
         return bool(view["grew"])
 
     def tables(self, view: View, top: int) -> list[Table]:
-        """Show the tree, and what it took to grow it."""
+        """Show the tree and the cost of growing it."""
         from evenflow.report.tables import Table
 
         tree = Tree.from_json(view["tree"])
@@ -213,19 +214,19 @@ class DecisionTree(App):
         note = f"{len(lines) - 4 * top:,} more lines; --json has the tree." if len(lines) > 4 * top else ""
         splits = len(view["merges"])
         cost = [
-            ("histograms held, at most", max(view["held"])),
-            ("of workers x features x classes x leaves", max(view["shuffled"])),
+            ("histograms stored, maximum", max(view["held"])),
+            ("out of workers x features x classes x leaves", max(view["shuffled"])),
             ("splits", splits),
             ("histograms merged per split", sum(view["merges"]) / splits if splits else None),
         ]
         return [
-            Table(f"Tree of {len(tree.leaves)} leaves", ("test", "class"), lines[: 4 * top], note),
-            Table("What it took", ("", "number"), cost, _note(view)),
+            Table(f"Tree with {len(tree.leaves)} leaves", ("test", "class"), lines[: 4 * top], note),
+            Table("Cost", ("", "number"), cost, _note(view)),
         ]
 
 
 def leaf_of(features: Column, file: Path) -> Column:
-    """Return the leaf of every row in the tree that is in ``file``; leaf 0 where there is none yet."""
+    """Return the leaf of every row in the tree stored in ``file``; leaf 0 if there is no tree yet."""
     import pyarrow as pa
 
     from evenflow.spark.arrow_functions import arrow_function
@@ -245,13 +246,13 @@ def _tree_in(file: Path) -> Tree:
 
 
 def _matrix(lists: Any) -> Float64Array:
-    """Return arrays of equal length as the rows of a matrix; a null is NaN."""
+    """Return arrays of equal length as the rows of a matrix; null becomes NaN."""
     if not len(lists):
         return np.zeros((0, 0))
     values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
     lengths = np.diff(lists.offsets.to_numpy())
     if (lengths != lengths[0]).any():
-        raise EvenflowError("features have different lengths; every row has the same number of them.")
+        raise EvenflowError(UNEQUAL)
     return values.reshape(len(lists), -1)
 
 
@@ -265,4 +266,4 @@ def _accuracy(tree: Tree, exam: tuple[list[str], Float64Array] | None) -> float 
 def _note(view: View) -> str:
     if view["accuracy"][-1] is None:
         return "No rows were held out, so the accuracy is unknown."
-    return f"{view['accuracy'][-1]:.1%} of {view['asked']:,} rows that were held out are named right."
+    return f"Accuracy on {view['asked']:,} held-out rows: {view['accuracy'][-1]:.1%}."

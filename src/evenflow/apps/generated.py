@@ -1,7 +1,7 @@
-"""Generated rows with more than a key: documents of words, points of classes, trades of tickers.
+"""Generators of rows with more columns than a key: labelled documents, labelled points, trades.
 
-The i-th row is a pure function of the seed and of i, as for every generator of evenflow. They are spelled in
-the same way: ``documents:classes=4,messages=1e5,seed=1``.
+Row i is a pure function of the seed and i, as in every generator of evenflow, and the specs have the same
+form: ``documents:classes=4,messages=1e5,seed=1``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from evenflow.keys import GOLDEN
 from evenflow.spec import build, check
 from evenflow.streams.sampling import draw_salt, zipf_weights
 
-_START = 1_600_000_000  # seconds since 1970 of row 0
+_START = 1_600_000_000  # Unix time of row 0
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 def units(seed: int, use: int, at: Int64Array) -> Float64Array:
-    """Return numbers in [0, 1), for each place of ``at`` its own; each ``use`` of a seed is independent.
+    """Return uniform numbers in [0, 1), one per position in ``at``; uses of a seed are independent.
 
     >>> units(1, 0, np.array([5, 6, 5])).round(3).tolist()
     [0.961, 0.449, 0.961]
@@ -35,13 +35,13 @@ def units(seed: int, use: int, at: Int64Array) -> Float64Array:
 
 
 def normals(seed: int, use: int, at: Int64Array) -> Float64Array:
-    """Return numbers from the standard normal distribution (Box and Muller)."""
+    """Return standard normal numbers (Box and Muller)."""
     radius = np.sqrt(-2 * np.log1p(-units(seed, use, at)))
     return radius * np.cos(2 * np.pi * units(seed, use + 1000, at))
 
 
 def ranks(count: int, z: float, draws: Float64Array) -> Int64Array:
-    """Return ranks from 0 by Zipf's law for numbers in [0, 1).
+    """Map numbers in [0, 1) to ranks from 0 that follow Zipf's law.
 
     >>> ranks(3, 1.0, np.array([0.0, 0.6, 0.999])).tolist()
     [0, 1, 2]
@@ -51,10 +51,10 @@ def ranks(count: int, z: float, draws: Float64Array) -> Int64Array:
 
 
 class RowGenerator:
-    """The common part: frozen dataclasses with ``messages`` and ``seed``."""
+    """Base class: frozen dataclasses with ``messages`` and ``seed``."""
 
     keyword: ClassVar[str]
-    ddl: ClassVar[str]  # Spark's spelling of the columns
+    ddl: ClassVar[str]  # Spark schema of the columns
     messages: int
     seed: int
 
@@ -62,16 +62,16 @@ class RowGenerator:
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.name not in ("seed", "z", "own", "spread"):
-                check(f"{field.name} of {self.keyword}", value, value >= 1, "it is 1 or more")
+                check(f"{field.name} of {self.keyword}", value, value >= 1, "it must be at least 1")
 
     def make(self, positions: Int64Array) -> pa.StructArray:
-        """Return the rows at some positions."""
+        """Return the rows at the given positions."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Documents(RowGenerator):
-    """Texts of ``length`` words by Zipf's law; a part ``own`` of them is ranked anew by the text's class.
+    """Texts of ``length`` Zipf-distributed words; a share ``own`` is ranked differently in each class.
 
     >>> Documents(length=3).make(np.array([0])).to_pylist()
     [{'label': 'class1', 'words': ['w2109', 'w6', 'w7']}]
@@ -105,7 +105,7 @@ class Documents(RowGenerator):
 
 @dataclass(frozen=True)
 class Points(RowGenerator):
-    """Points of classes, each class normal around its own centre in every dimension.
+    """Points in classes, each normally distributed around its own centre.
 
     >>> Points(dimensions=2).make(np.array([0])).field("label").to_pylist()
     ['class0']
@@ -136,7 +136,7 @@ class Points(RowGenerator):
 
 @dataclass(frozen=True)
 class Trades(RowGenerator):
-    """Trades of tickers by Zipf's law, ``rate`` a second; every ticker has a price that swings.
+    """Trades of Zipf-distributed tickers with oscillating prices, ``rate`` per second.
 
     >>> Trades().make(np.array([0])).to_pylist()[0]["ticker"]
     'T5'
@@ -172,7 +172,7 @@ ROWS: dict[str, type[Any]] = {kind.keyword: kind for kind in (Documents, Points,
 
 
 def open_rows(spec: str) -> Any:
-    """Return the generator of rows that ``spec`` spells, or None if it is none.
+    """Return the row generator of ``spec``, or None if it names none.
 
     >>> open_rows("points:dimensions=3").dimensions, open_rows("zipf")
     (3, None)

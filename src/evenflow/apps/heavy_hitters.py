@@ -1,12 +1,12 @@
 """Heavy hitters by merged SpaceSaving summaries (`heterogeneous` 8.2; Berinde et al., TODS 2010).
 
-Every worker keeps one summary of the rows it gets, in bounded memory; an aggregator merges them. The error of
-a key is at most the sum of the errors of the summaries that hold it, and of the floors of those that may have
-seen and forgotten it: |f' - f| <= sum of Delta_j. Under shuffle grouping that is all W of them. Under a
-scheme that keeps a key on few workers it is those few, where the plan says which they are: the summaries of
-other workers have never seen the key. The table by number of summaries shows it.
+Every worker keeps a summary of its rows in bounded memory; an aggregator merges them. The error of a key is
+at most the sum of the errors of the summaries that contain it and of the minimum counters of those that may
+have evicted it: |f' - f| <= sum of Delta_j. Under shuffle grouping these are all W summaries. Under a scheme
+that keeps a key on few workers, and with a plan that says which, they are only those few: the others have
+never seen the key. The table by number of summaries shows this.
 
-Each micro-batch makes one summary per worker, and these are merged with the worker's summary so far.
+Each micro-batch yields one summary per worker, which is merged with the worker's previous summary.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ Homes = Callable[[int], Collection[int]]
 
 ITEM = "item"
 PLAN_FILE = "plan.json"
-EXAM = 100_000  # keys whose true count is looked up, at most
+EXAM = 100_000  # maximum number of keys with an exact count
 
 
 class Summary(NamedTuple):
-    """A SpaceSaving sketch as plain data, highest count first, with the items that its hashes stand for."""
+    """A SpaceSaving sketch as plain data, highest count first, with the items of its hashes."""
 
     hashes: list[int]  # as signed 64 bits
     items: list[str | None]
     counts: list[int]
     errors: list[int]
     total: int
-    capacity: int  # counters that there are; after a merge there may be fewer than at first
+    capacity: int  # number of counters; a merge may reduce it
 
     @property
     def floor(self) -> int:
-        """The most often an item can have come that is not here."""
+        """The maximum count of an item that is not in the summary."""
         return self.counts[-1] if self.counts and len(self.counts) == self.capacity else 0
 
 
@@ -73,11 +73,11 @@ class HeavyHitters(Aggregator):
         self.capacity = capacity
 
     def zero(self) -> Summary:
-        """Begin with free counters."""
+        """Start with free counters."""
         return Summary([], [], [], [], 0, self.capacity)
 
     def reduce(self, state: Summary, rows: Any) -> Summary:
-        """Count some items."""
+        """Count items."""
         column = rows[ITEM]
         hashes = hash_keys(column)
         sketch = _sketch(state)
@@ -92,7 +92,7 @@ class HeavyHitters(Aggregator):
         return _summary(sketch, names)
 
     def merge(self, a: Summary, b: Summary) -> Summary:
-        """Merge two summaries; one without rows adds nothing."""
+        """Merge two summaries."""
         if not a.total or not b.total:
             return a if a.total else b
         sketch = SpaceSaving.merged([_sketch(a), _sketch(b)], self.capacity)
@@ -116,13 +116,13 @@ def _summary(sketch: SpaceSaving, names: dict[int, str | None]) -> Summary:
 
 
 class Summarise:
-    """What runs on a worker: its rows become one summary."""
+    """Summarise the rows of one worker."""
 
     def __init__(self, capacity: int):
         self.capacity = capacity
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run over one partition."""
+        """Process one partition."""
         import pyarrow as pa
 
         hitters = HeavyHitters(self.capacity)
@@ -147,7 +147,7 @@ def _arrow_schema() -> pa.Schema:
 
 
 class Hitter(NamedTuple):
-    """An item: it came at least and at most so often, and so many summaries hold it."""
+    """An item with bounds on its count and the number of summaries that contain it."""
 
     item: str | None
     at_least: int
@@ -156,18 +156,18 @@ class Hitter(NamedTuple):
 
 
 def hitters(parts: Mapping[int, Summary], homes: Homes | None = None) -> list[Hitter]:
-    """Return every item that a worker's summary holds, with its bounds over all, most frequent first.
+    """Return the items of all summaries with their overall bounds, most frequent first.
 
-    ``homes`` tells the workers that a hash was ever sent to: the others have not seen and forgotten it. None:
-    that is not known, any of them may have.
+    ``homes`` returns the workers that a hash may have been sent to; the others cannot have evicted it. None
+    means unknown: any worker may have evicted it.
 
-    >>> one, two = Summary([7], ["a"], [5], [1], 9, 1), Summary([8], ["b"], [3], [0], 3, 1)
-    >>> [one.at_most for one in hitters({0: one, 1: two})]
+    >>> first, second = Summary([7], ["a"], [5], [1], 9, 1), Summary([8], ["b"], [3], [0], 3, 1)
+    >>> [hitter.at_most for hitter in hitters({0: first, 1: second})]
     [8, 8]
-    >>> [one.at_most for one in hitters({0: one, 1: two}, lambda key: {7: [0], 8: [1]}[key])]
+    >>> [hitter.at_most for hitter in hitters({0: first, 1: second}, lambda key: {7: [0], 8: [1]}[key])]
     [5, 3]
     """
-    holders: dict[int, list[tuple[int, int]]] = {}  # of a hash: workers, and places in their summaries
+    holders: dict[int, list[tuple[int, int]]] = {}  # by hash: workers, and indices in their summaries
     for worker, part in parts.items():
         for index, key in enumerate(part.hashes):
             holders.setdefault(key, []).append((worker, index))
@@ -186,9 +186,9 @@ def hitters(parts: Mapping[int, Summary], homes: Homes | None = None) -> list[Hi
 @register
 @dataclass(frozen=True)
 class HeavyHittersApp(App):
-    """The most frequent keys in bounded memory, with bounds; ``check`` counts the true ones beside."""
+    """The most frequent keys in bounded memory, with bounds; ``check`` adds the exact counts."""
 
-    capacity: int = 1000  # counters of a summary
+    capacity: int = 1000  # counters per summary
     check: bool = False
 
     name = "heavy-hitters"
@@ -198,18 +198,18 @@ class HeavyHittersApp(App):
     writes_rows = False
 
     def __post_init__(self) -> None:
-        check("capacity", self.capacity, 1 <= self.capacity <= 10**6, "it is 1 to 1,000,000")
+        check("capacity", self.capacity, 1 <= self.capacity <= 10**6, "it must be from 1 to 1,000,000")
 
     def aggregator(self) -> Aggregator:
-        """Summarise."""
+        """Summarise rows."""
         return HeavyHitters(self.capacity)
 
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
-        """Take the key as text."""
+        """Return the key as text."""
         return frame.select(_item(frame, setup.key)), [ITEM]
 
     def results(self, frame: DataFrame, setup: AppSetup) -> DataFrame:
-        """Return one summary per worker, of the rows of this batch: they are merged when it is folded."""
+        """Return one summary per worker for the rows of this batch, to be merged by ``fold``."""
         from evenflow.spark.monitoring.task_timing import take_time
         from evenflow.spark.operators.balance import balance
 
@@ -226,7 +226,7 @@ class HeavyHittersApp(App):
         )
 
     def exam(self, table: DataFrame | None, key: list[str]) -> dict[str | None, int] | None:
-        """Return how often the most frequent keys come in all rows, if that is to be checked."""
+        """Return the exact counts of the most frequent keys, if ``check`` is set."""
         from pyspark.sql import functions as F
 
         if table is None or not self.check:
@@ -235,7 +235,7 @@ class HeavyHittersApp(App):
         return {row[ITEM]: row["count"] for row in counts.limit(EXAM).collect()}
 
     def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
-        """Merge every worker's summary with what it had."""
+        """Merge every worker's summary with its previous one."""
         merge = self.aggregator().merge
         summaries = {int(worker): Summary(*fields) for worker, fields in view.get("summaries", {}).items()}
         for row in changed.collect():
@@ -251,7 +251,7 @@ class HeavyHittersApp(App):
         }
 
     def _homes(self, setup: AppSetup) -> Homes | None:
-        """Return where keys were sent; of a stream only a plan that never changes tells it."""
+        """Return where keys were sent; for a stream this is known only if the plan never changes."""
         from evenflow.plan import Plan
 
         file, scheme = setup.folder / PLAN_FILE, setup.scheme
@@ -264,7 +264,7 @@ class HeavyHittersApp(App):
         return lambda key: plan.homes_of(key % 2**64)
 
     def tables(self, view: View, top: int) -> list[Table]:
-        """Show the hitters and how the error grows with the summaries that hold a key."""
+        """Show the heavy hitters, and how the error grows with the number of summaries."""
         from evenflow.report.tables import Table
 
         checked = bool(view["errors"]) and "mean_error" in view["errors"][0]
@@ -286,21 +286,21 @@ class HeavyHittersApp(App):
         return [
             Table(
                 "Heavy hitters",
-                ("key", "rows at least", "at most", "summaries", *(["in all rows"] if checked else [])),
+                ("key", "rows, at least", "at most", "summaries", *(["exact"] if checked else [])),
                 rows,
                 note,
             ),
             Table(
-                "Error by the number of summaries that hold a key",
+                "Error by number of summaries that contain the key",
                 ("summaries", "keys", "mean bound", *(["mean error"] if checked else [])),
                 errors,
-                "The bound is what lies between at least and at most"
-                + ("; the error is of at most, against all rows." if checked else "."),
+                "The bound is the difference between at most and at least"
+                + ("; the error is that of at most, relative to the exact count." if checked else "."),
             ),
         ]
 
     def answer(self, view: View) -> View:
-        """Leave out the summaries."""
+        """Return the view without the summaries."""
         return {name: value for name, value in view.items() if name != "summaries"}
 
 
@@ -320,7 +320,7 @@ def _also(row: dict[str, Any], name: str, wanted: bool) -> tuple[Any, ...]:
 
 
 def _errors(found: list[Hitter], exact: dict[str | None, int] | None) -> list[dict[str, Any]]:
-    """Return bounds, and errors where the truth is known, by the number of summaries that hold an item."""
+    """Return bounds, and errors if exact counts are known, by the number of summaries of an item."""
     table: list[dict[str, Any]] = []
     for number in sorted({hitter.summaries for hitter in found}):
         these = [hitter for hitter in found if hitter.summaries == number]

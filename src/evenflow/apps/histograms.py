@@ -1,21 +1,21 @@
-"""Streaming histograms (Ben-Haim and Tom-Tov, JMLR 2010): a distribution in at most so many bins.
+"""Streaming histograms (Ben-Haim and Tom-Tov, JMLR 2010): a distribution in a bounded number of bins.
 
-A histogram is bins (p_i, m_i): m_i points around p_i. The one operation is to merge the two neighbours whose
-p are closest into their weighted mean, until there are at most ``bins`` bins. A new point is a bin of its
-own; merging histograms is putting their bins together first (Algorithms 1 and 2). ``below`` counts the points
-up to b by the trapezoid between neighbours, and ``uniform`` finds points with equally many between them
-(Algorithms 3 and 4).
+A histogram consists of bins (p_i, m_i): m_i points around p_i. Its only operation merges the two closest
+neighbours into their weighted mean, until there are at most ``bins`` bins. A new point is a bin of its own;
+histograms are merged by concatenating their bins first (Algorithms 1 and 2). ``below`` counts the points up
+to b by the trapezoid rule between neighbours, and ``uniform`` finds points that split the values into equal
+parts (Algorithms 3 and 4).
 
-Merging one pair after the other is slow in numpy, and not needed. A pair whose gap is smaller than both
-neighbouring gaps stays that until it is merged, since merging only widens the gaps beside it; and at most as
-many merges come before it as there are smaller gaps. So all such pairs whose gap ranks below the number of
-merges that are left can be merged at once, with the same result. (Of a run of equal gaps the first, third,
-fifth, ... are meant: merging left to right takes the same.)
+Merging pairs one at a time is slow in numpy, and unnecessary. A pair whose gap is smaller than both
+neighbouring gaps remains so until it is merged, since merging only widens adjacent gaps; and at most as many
+merges precede it as there are smaller gaps. So all such pairs whose gap ranks below the number of remaining
+merges can be merged at once, with the same result. (In a run of equal gaps these are the first, third, fifth,
+..., as when merging from left to right.)
 
-Bins follow gaps, so far outliers take them all: of values whose logarithm is normal with deviation 3, 64 bins
-left two thirds of the points in the first. Give such a feature as its logarithm.
+Bins follow gaps, so extreme outliers use them all up: for log-normal values with sigma 3, 64 bins left two
+thirds of the points in the first. Take the logarithm of such a feature.
 
-Left open by the paper: NaN and infinity are left out; of equal gaps the leftmost is merged first.
+Not specified by the paper: NaN and infinity are ignored; among equal gaps the leftmost is merged first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from evenflow.kernels import BoolArray, Float64Array
 
 
 class Histogram(NamedTuple):
-    """Bins in order: where they are and how many points each has."""
+    """Bin centres in ascending order, and the number of points in each bin."""
 
     centres: Float64Array
     counts: Float64Array
@@ -54,7 +54,7 @@ def histogram(values: Float64Array, bins: int) -> Histogram:
 
 
 def merged(parts: Iterable[Histogram], bins: int) -> Histogram:
-    """Return the histogram of the points of all ``parts``."""
+    """Merge histograms."""
     parts = list(parts)
     points = np.concatenate([part.centres for part in parts]) if parts else np.zeros(0)
     counts = np.concatenate([part.counts for part in parts]) if parts else np.zeros(0)
@@ -79,7 +79,7 @@ def reduced(full: Histogram, bins: int) -> Histogram:
 
 
 def _sure(gaps: Float64Array, merges: int) -> BoolArray:
-    """Return which gaps merging the smallest first, ``merges`` times, would close for sure."""
+    """Return the gaps that are certain to be closed by ``merges`` merges of the smallest gap."""
     starts = np.flatnonzero(np.diff(gaps, prepend=-1.0) != 0)  # of runs of equal gaps
     run = np.zeros(gaps.size, np.int64)
     run[starts[1:]] = 1
@@ -92,7 +92,7 @@ def _sure(gaps: Float64Array, merges: int) -> BoolArray:
 
 
 def below(of: Histogram, points: Float64Array) -> Float64Array:
-    """Return about how many values are at most each of ``points``.
+    """Return the approximate number of values up to each of ``points``.
 
     >>> below(Histogram(np.array([0.0, 2.0]), np.array([4.0, 4.0])), np.array([-1.0, 0.0, 1.0, 2.0])).tolist()
     [0.0, 2.0, 4.0, 8.0]
@@ -113,7 +113,7 @@ def below(of: Histogram, points: Float64Array) -> Float64Array:
 
 
 def uniform(of: Histogram, parts: int) -> Float64Array:
-    """Return at most ``parts - 1`` points that cut the values into parts of about equal size.
+    """Return at most ``parts - 1`` points that split the values into parts of about equal size.
 
     >>> uniform(Histogram(np.array([0.0, 2.0]), np.array([4.0, 4.0])), 2).tolist()
     [1.0]
@@ -128,6 +128,6 @@ def uniform(of: Histogram, parts: int) -> Float64Array:
     missing = wanted - before[left]
     here = counts[left]
     slope = counts[left + 1] - here
-    # slope z^2 + 2 here z - 2 missing = 0, in the form that needs no case for a slope of 0
+    # slope z^2 + 2 here z - 2 missing = 0, in a form that also holds for a slope of 0
     share = 2 * missing / (here + np.sqrt(here * here + 2 * slope * missing))
     return np.unique(centres[left] + share * (centres[left + 1] - centres[left]))

@@ -1,10 +1,10 @@
-"""Streaming naive Bayes (`heterogeneous` 3): one counter per feature value and class, nothing else.
+"""Streaming naive Bayes (`heterogeneous` 3): one counter per feature value and class.
 
 P(C | X) ~ P(C) x product of P(x | C), where P(x | C) = (n_xC + alpha) / (N_C + alpha V): the multinomial
-model, smoothed by Laplace's rule (the paper leaves smoothing open). The counters are the keyed stream: a text
-of ten words is ten messages, keyed by (word, class), and one more, whose word is null, that counts the text
-itself. So counting is the same as for words, hot words are spread over workers, and since counts are added
-exactly, predictions are those of a single machine. A word that was never seen says nothing and is left out.
+model with Laplace smoothing (not specified by the paper). The counters are the keyed stream: a text of ten
+words is ten messages, keyed by (word, class), plus one with a null word that counts the text itself. So this
+is word count, with hot words spread over workers, and since counts are exact, predictions equal those of a
+single machine. Unknown words are ignored.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
     from evenflow.report.tables import Table
 
-EXAM = 1000  # documents that are asked for, at most
+EXAM = 1000  # maximum number of held-out documents
 _PARTS = 10_000
 _TELLING = 6
-WORDS = r"[^\p{L}\p{N}']+"  # what stands between the words of a text
+WORDS = r"[^\p{L}\p{N}']+"  # word separators
 
 
 @dataclass
 class Model:
-    """The counters, and what follows from them; words is class -> word -> count.
+    """The counters and their predictions; ``words`` maps class -> word -> count.
 
     >>> model = Model(alpha=1.0)
     >>> model.learn([("spam", None, 2), ("ham", None, 3), ("spam", "cash", 4), ("ham", "tea", 5)])
@@ -47,7 +47,7 @@ class Model:
     words: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def learn(self, counters: Iterable[tuple[str, str | None, int]]) -> None:
-        """Take counters (class, word or None for documents, count so far); the same again changes nothing."""
+        """Update counters (class, word or None for documents, total count); idempotent."""
         for label, word, count in counters:
             if word is None:
                 self.documents[label] = count
@@ -57,18 +57,18 @@ class Model:
 
     @property
     def vocabulary(self) -> set[str]:
-        """Every word that was counted."""
+        """All counted words."""
         if "_known" not in self.__dict__:
             self.__dict__["_known"] = set().union(*self.words.values())
         known: set[str] = self.__dict__["_known"]
         return known
 
     def predict(self, words: Iterable[str]) -> str | None:
-        """Return the likeliest class, of several the first by name; None before the first document."""
+        """Return the most likely class, ties by name; None before the first document."""
         return self.predict_all([words])[0]
 
     def predict_all(self, texts: Iterable[Iterable[str]]) -> list[str | None]:
-        """Return the likeliest class of every text."""
+        """Return the most likely class of every text."""
         known, total = self.vocabulary, sum(self.documents.values())
         classes = []
         for label in sorted(self.documents):
@@ -91,7 +91,7 @@ class Model:
         return found
 
     def telling(self, label: str, most: int) -> list[str]:
-        """Return the words that speak most for a class: frequent in it, rare in the others."""
+        """Return the most distinctive words of a class: frequent in it, rare in the others."""
         counts = self.words.get(label, {})
         inside = sum(counts.values())
         everywhere: Counter[str] = Counter()
@@ -110,25 +110,25 @@ class Model:
 @register
 @dataclass(frozen=True)
 class NaiveBayes(App):
-    """Learn classes from words; ``features`` is a text, an array, or several columns as a+b+c."""
+    """Learn classes from words; ``features`` is a text or array column, or several columns as a+b+c."""
 
     label: str = "label"
     features: str = "words"
     alpha: float = 1.0
-    holdout: float = 0.1  # part of the documents that is asked for instead of learned
+    holdout: float = 0.1  # share of the documents used for evaluation
 
     name = "naive-bayes"
-    summary = "streaming naive Bayes: counters per feature and class, tested on documents held out"
+    summary = "streaming naive Bayes: counters per feature and class, evaluated on held-out documents"
     source = "documents:messages=20000,classes=4"
     keys = ()
     schema = SCHEMA
 
     def __post_init__(self) -> None:
-        check("alpha", self.alpha, self.alpha > 0, "smoothing adds more than 0 to every count")
-        check("holdout", self.holdout, 0 <= self.holdout < 1, "it is a part, from 0 to below 1")
+        check("alpha", self.alpha, self.alpha > 0, "it must be above 0")
+        check("holdout", self.holdout, 0 <= self.holdout < 1, "it must be a share from 0 to below 1")
 
     def aggregator(self) -> Aggregator:
-        """Count."""
+        """Count rows."""
         return Count()
 
     def documents(self, frame: DataFrame) -> DataFrame:
@@ -152,7 +152,7 @@ class NaiveBayes(App):
             missing = [name for name in names if name not in frame.columns]
             if missing:
                 raise EvenflowError(
-                    f"there is no column {missing[0]!r} for features; there are {', '.join(frame.columns)}."
+                    f"there is no column {missing[0]!r} for features; choose from {', '.join(frame.columns)}."
                 )
             values = [F.coalesce(F.col(quoted(name)).cast("string"), F.lit("null")) for name in names]
             return F.array(*(F.concat(F.lit(f"{n}="), value) for n, value in zip(names, values, strict=True)))
@@ -163,12 +163,12 @@ class NaiveBayes(App):
         if isinstance(kind, T.StringType):
             return F.array_remove(F.split(F.lower(words), WORDS), "")
         raise EvenflowError(
-            f"features is the column {self.features!r} of {kind.simpleString()}; name a column of text or of "
-            "arrays, or several columns as a+b+c."
+            f"features is column {self.features!r} of type {kind.simpleString()}; use a text column, an "
+            "array column, or several columns as a+b+c."
         )
 
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
-        """Make one row of every word, and one without a word of the document itself."""
+        """Return one row per word, and one with a null word per document."""
         from pyspark.sql import functions as F
 
         whole = F.array(F.lit(None).cast("string"))
@@ -176,14 +176,14 @@ class NaiveBayes(App):
         return learned.select(F.explode(F.concat(whole, "words")).alias("word"), "label"), ["word", "label"]
 
     def exam(self, table: DataFrame | None, key: list[str]) -> list[tuple[str, list[str]]]:
-        """Return documents that are held out."""
+        """Return the held-out documents."""
         if table is None or self.holdout == 0:
             return []
         held = self.documents(table).where("held").limit(EXAM).collect()
         return [(row["label"], list(row["words"])) for row in held]
 
     def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
-        """Take the counters that changed, and ask for the documents that were held out."""
+        """Update the counters, and evaluate on the held-out documents."""
         model = self.model(view)
         model.learn((row["label"], row["word"], row["rows"]) for row in changed.collect())
         right = None
@@ -204,7 +204,7 @@ class NaiveBayes(App):
         return Model(self.alpha, dict(view.get("documents", {})), dict(view.get("words", {})))
 
     def tables(self, view: View, top: int) -> list[Table]:
-        """Show the classes, the words that tell them, and how good the model is."""
+        """Show the classes, their most distinctive words, and the accuracy."""
         from evenflow.report.tables import Table
 
         model = self.model(view)
@@ -212,10 +212,12 @@ class NaiveBayes(App):
             (c, count, sum(model.words.get(c, {}).values()), ", ".join(model.telling(c, _TELLING)))
             for c, count in sorted(model.documents.items(), key=lambda item: (-item[1], item[0]))[:top]
         ]
-        return [Table("Classes", ("class", "documents", "words", "most telling words"), rows, _note(view))]
+        return [
+            Table("Classes", ("class", "documents", "words", "most distinctive words"), rows, _note(view))
+        ]
 
     def answer(self, view: View) -> View:
-        """Leave the counters to the sink."""
+        """Return the view without the counters, which go to the sink."""
         model = self.model(view)
         classes = [
             {"class": label, "documents": count, "telling": model.telling(label, _TELLING)}
@@ -226,7 +228,7 @@ class NaiveBayes(App):
 
 
 def _most_frequent(documents: dict[str, int], exam: Sequence[Any]) -> float | None:
-    """Return how often the most frequent class would have been right."""
+    """Return the accuracy of always predicting the most frequent class."""
     if not exam or not documents:
         return None
     best = max(documents, key=lambda label: documents[label])
@@ -238,7 +240,7 @@ def _note(view: View) -> str:
     if history[-1] is None:
         return "No documents were held out, so the accuracy is unknown."
     sentence = (
-        f"{history[-1]:.1%} of {view['asked']:,} documents that were held out are named right "
-        f"(always the most frequent class: {view['most_frequent']:.1%})"
+        f"Accuracy on {view['asked']:,} held-out documents: {history[-1]:.1%} "
+        f"(always predicting the most frequent class: {view['most_frequent']:.1%})"
     )
-    return sentence + (f"; after the first batch it was {history[0]:.1%}." if len(history) > 1 else ".")
+    return sentence + (f"; after the first batch: {history[0]:.1%}." if len(history) > 1 else ".")

@@ -1,12 +1,13 @@
-"""A decision tree that grows from histograms (Ben-Haim and Tom-Tov, JMLR 2010; `heterogeneous` 8.1).
+"""A decision tree grown from histograms (Ben-Haim and Tom-Tov, JMLR 2010; `heterogeneous` 8.1).
 
-Every leaf has one histogram per feature and class. Candidates for a split of a feature are the points that
-cut its values into equal parts (``uniform`` of all classes together); the one that lowers the Gini impurity
-most wins. A leaf is split by its best feature; its children begin with the class counts that the histograms
-estimate. Nothing here knows Spark: histograms may come from one machine or, merged, from many.
+Every leaf has one histogram per feature and class. The candidate splits of a feature are the points that
+divide its values into equal parts (``uniform`` of all classes combined); the one with the largest decrease in
+Gini impurity wins. A leaf is split by its best feature; its children start with the class counts estimated
+from the histograms. This module is independent of Spark: histograms may come from one machine or be merged
+from many.
 
-Left open by the paper: a leaf waits for ``rows`` points, and a split must lower the impurity by ``gain``.
-A value that is missing (NaN) goes to the right.
+Not specified by the paper: a leaf needs ``rows`` points, and a split must decrease the impurity by ``gain``.
+Missing values (NaN) go to the right.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Counts = dict[str, float]
 
 
 class Split(NamedTuple):
-    """The best way to cut a leaf by one feature: values up to ``threshold`` go left."""
+    """The best split of a leaf by one feature: values up to ``threshold`` go left."""
 
     gain: float
     threshold: float
@@ -35,12 +36,12 @@ class Split(NamedTuple):
 
     @property
     def rows(self) -> float:
-        """Points that it was made from."""
+        """Number of points."""
         return sum(self.left.values()) + sum(self.right.values())
 
 
 def best_split(classes: Mapping[str, Histogram], bins: int) -> Split:
-    """Return the best cut of one feature, from the histogram of each class; gain 0 if there is none.
+    """Return the best split of one feature, from the histogram of each class; gain 0 if there is none.
 
     >>> split = best_split({"a": Histogram(np.array([0.0, 1]), np.array([5.0, 5])),
     ...                     "b": Histogram(np.array([3.0, 4]), np.array([5.0, 5]))}, 8)
@@ -59,7 +60,7 @@ def best_split(classes: Mapping[str, Histogram], bins: int) -> Split:
     after = (left.sum(0) * _impurity(left) + right.sum(0) * _impurity(right)) / total
     gains = _impurity(totals[:, None])[0] - after
     alike = np.flatnonzero(gains >= gains.max() - 1e-12)
-    best = int(alike[alike.size // 2])  # of several as good, the one in the middle
+    best = int(alike[alike.size // 2])  # the middle one of several equally good ones
     return Split(
         max(0.0, float(gains[best])),
         float(points[best]),
@@ -89,7 +90,7 @@ class Node:
 
 
 class Tree:
-    """Nodes in the order in which they were made; number 0 is the root, a leaf keeps its number for ever."""
+    """Nodes in order of creation; node 0 is the root, and node numbers never change."""
 
     def __init__(self, nodes: Iterable[Node] = ()):
         self.nodes = list(nodes) or [Node(0)]
@@ -101,7 +102,7 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Tests on the longest way to a leaf."""
+        """Number of tests on the longest path to a leaf."""
         return max(node.depth for node in self.nodes)
 
     def leaf_of(self, features: Float64Array) -> Int64Array:
@@ -118,16 +119,16 @@ class Tree:
         return node
 
     def predict(self, features: Float64Array) -> list[str]:
-        """Return the class of every point: the most frequent one in its leaf."""
+        """Return the predicted class of every point: the most frequent one in its leaf."""
         best = [max(node.counts, key=lambda c: (node.counts[c], c), default="") for node in self.nodes]
         return [best[leaf] for leaf in self.leaf_of(features)]
 
     def grow(
         self, found: Mapping[int, Mapping[int, Split]], rows: float, gain: float, depth: int
     ) -> list[int]:
-        """Split leaves by the best split of their features; return which were split.
+        """Split leaves by their best feature; return the leaves that were split.
 
-        A leaf that is not split takes the class counts of the points that are in it.
+        Other leaves take the class counts of the points in them.
         """
         done = []
         for leaf, splits in sorted(found.items()):
@@ -152,11 +153,11 @@ class Tree:
 
     @staticmethod
     def from_json(nodes: list[dict[str, Any]]) -> Tree:
-        """Return the tree that ``to_json`` wrote."""
+        """Return a tree from ``to_json``."""
         return Tree(Node(**node) for node in nodes)
 
     def lines(self, names: list[str]) -> list[tuple[str, str]]:
-        """Return the tree for people: what is tested where, and what each leaf says."""
+        """Return the tree as lines of (test, class)."""
         shown: list[tuple[str, str]] = []
 
         def show(number: int, mark: str) -> None:

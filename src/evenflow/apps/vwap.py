@@ -1,6 +1,6 @@
-"""VWAP: the volume-weighted average price of every ticker (the financial streams of `functions` 1).
+"""VWAP, the volume-weighted average price per ticker (the financial streams of `functions` 1).
 
-VWAP = sum of price x size / sum of size: three sums per key, which Spark itself merges.
+VWAP = sum of price x size / sum of size: sums per key, which Spark itself can merge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WINDOWS_SHOWN = 6
 
 
 class Traded(NamedTuple):
-    """What was traded of a ticker; ``unread``: rows without a price or a size."""
+    """Totals of a ticker; ``unread`` counts rows without a price or size."""
 
     trades: int
     volume: float
@@ -31,7 +31,7 @@ class Traded(NamedTuple):
 
 
 class Vwap(Aggregator):
-    """Trades, volume and volume-weighted average price of the columns ``price`` and ``size``.
+    """Trades, volume and volume-weighted average price from the columns ``price`` and ``size``.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"price": [10.0, 20.0, None], "size": [300.0, 100.0, 1.0]})
@@ -43,11 +43,11 @@ class Vwap(Aggregator):
     merges: ClassVar[Mapping[str, str]] = dict.fromkeys(Traded._fields, "sum")
 
     def zero(self) -> Traded:
-        """Begin with nothing traded."""
+        """Start at zero."""
         return Traded(0, 0.0, 0.0, 0)
 
     def reduce(self, state: Traded, rows: Any) -> Traded:
-        """Add some trades."""
+        """Add trades."""
         import numpy as np
 
         price, size = (rows[name].to_numpy().astype(np.float64) for name in ("price", "size"))
@@ -61,7 +61,7 @@ class Vwap(Aggregator):
         )
 
     def finish(self, state: Traded) -> tuple[int, float, float | None, int]:
-        """Return the average; none without volume."""
+        """Return the totals and the average price, None without volume."""
         average = state.value / state.volume if state.volume else None
         return state.trades, state.volume, average, state.unread
 
@@ -69,7 +69,7 @@ class Vwap(Aggregator):
 @register
 @dataclass(frozen=True)
 class VwapApp(App):
-    """The volume-weighted average price per key, of all rows or of every window of time."""
+    """The volume-weighted average price per key, in total or per time window."""
 
     price: str = "price"
     size: str = "size"
@@ -78,7 +78,7 @@ class VwapApp(App):
     late: str | None = None
 
     name = "vwap"
-    summary = "volume-weighted average price per ticker, over all or in windows of time"
+    summary = "volume-weighted average price per ticker, in total or per time window"
     source = "trades:messages=200000,tickers=500"
     keys = ("ticker", "symbol", "key")
     schema = "trades long, volume double, vwap double, unread long"
@@ -88,11 +88,11 @@ class VwapApp(App):
         check_span("late", self.late)
 
     def aggregator(self) -> Aggregator:
-        """Sum."""
+        """Sum trades."""
         return Vwap()
 
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
-        """Take key, price and size; what is no number is null, and counted as unread."""
+        """Return key, price and size; values that are not numbers become null and count as unread."""
         by: list[str | Column] = list(setup.key)
         numbers = [column(frame, self, name).try_cast("double").alias(name) for name in ("price", "size")]
         others = [key_column(frame, name).alias(name) for name in setup.key if name not in ("price", "size")]
@@ -102,7 +102,7 @@ class VwapApp(App):
         return timed.select(timed.columns[-1], *others, *numbers), [window, *by]
 
     def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
-        """Remember what is known of the tickers with the largest volume, of every window if there are any."""
+        """Keep the tickers with the largest volume, in total or per window."""
         windows: dict[str, Any] = dict(view.get("windows", {}))
         for row in changed.collect():
             name = "all" if self.window is None else window_name(row["window"])
@@ -114,7 +114,7 @@ class VwapApp(App):
         return {"windows": latest(windows)}
 
     def tables(self, view: View, top: int) -> list[Table]:
-        """Show the largest tickers."""
+        """Show the tickers with the largest volume."""
         from evenflow.report.tables import Table
 
         windows = view.get("windows", {})
@@ -124,7 +124,7 @@ class VwapApp(App):
                 (key, _price(ticker["vwap"]), ticker["volume"], ticker["trades"], ticker["unread"])
                 for key, ticker in tickers.items()
             ]
-            title = "VWAP of the tickers with most volume"
+            title = "VWAP of the tickers with the largest volume"
             title += "" if self.window is None else f", {self.window} from {name} UTC"
             tables.append(Table(title, ("ticker", "vwap", "volume", "trades", "unread"), rows, _note(rows)))
         return tables
@@ -136,4 +136,4 @@ def _price(vwap: float | None) -> str:
 
 def _note(rows: list[Any]) -> str:
     unread = sum(row[4] for row in rows)
-    return f"unread: {unread:,} rows of these without a number for price or size." if unread else ""
+    return f"Unread: {unread:,} rows of these tickers have no valid price or size." if unread else ""

@@ -1,11 +1,11 @@
-"""A join-like windowed operator (`functions` 3.1): each row is compared with all others of its key's window.
+"""A join-like windowed operator (`functions` 3.1): all pairs of rows of a key and window are compared.
 
-The work of a key is quadratic in its rows: beta_c(f) = f^2. Workers with equally many rows may thus have very
-unequal work, which the seconds that each was busy show. A match is a pair of rows whose ``value`` differs by
-at most ``band``; without ``value`` it is the time, so that rows at most ``band`` seconds apart match.
+The work per key is quadratic in its rows: beta_c(f) = f^2. Workers with the same number of rows may thus have
+very different amounts of work, as their busy times show. A match is a pair of rows whose ``value`` differs by
+at most ``band``; without ``value`` their times are compared, in seconds.
 
-A key that is split is compared on each of its workers, and across them when their states merge: every pair is
-compared exactly once, wherever its rows are.
+The rows of a split key are compared on each of its workers, and across workers when their states are merged:
+every pair is compared exactly once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from evenflow.report.tables import Table
 
-_CELLS = 1 << 20  # comparisons that are in memory at a time
+_CELLS = 1 << 20  # comparisons in memory at a time
 
 
 class Joined(NamedTuple):
-    """What is known of a window: its rows' values, the pairs compared and the pairs that match."""
+    """State of a window: the values of its rows, the pairs compared, and the matches."""
 
     comparisons: int
     matches: int
@@ -39,7 +39,7 @@ class Joined(NamedTuple):
 
 
 class BandJoin(Aggregator):
-    """Pairs of rows whose ``value`` differs by at most ``band``; a row without a value matches none.
+    """Pairs of rows whose ``value`` differs by at most ``band``; rows without a value never match.
 
     >>> import pyarrow as pa
     >>> join = BandJoin(band=1.0)
@@ -53,11 +53,11 @@ class BandJoin(Aggregator):
         self.band = band
 
     def zero(self) -> Joined:
-        """Begin with an empty window."""
+        """Start with an empty window."""
         return Joined(0, 0, [])
 
     def reduce(self, state: Joined, rows: Any) -> Joined:
-        """Compare new rows with each other and with those that are there."""
+        """Compare new rows with each other and with the existing ones."""
         values = rows["value"].to_numpy().astype(np.float64)
         values = values[~np.isnan(values)]
         size = values.size
@@ -65,7 +65,7 @@ class BandJoin(Aggregator):
         return self.merge(state, fresh)
 
     def merge(self, a: Joined, b: Joined) -> Joined:
-        """Compare the rows of both with each other."""
+        """Compare the rows of both states with each other."""
         across = _across(np.array(a.values), np.array(b.values), self.band)
         return Joined(
             a.comparisons + b.comparisons + len(a.values) * len(b.values),
@@ -79,7 +79,7 @@ class BandJoin(Aggregator):
 
 
 def _inside(values: Float64Array, band: float) -> int:
-    """Return how many pairs of ``values`` match, by comparing each with all others."""
+    """Return the number of matching pairs of ``values``, by comparing all pairs."""
     return (_across(values, values, band) - values.size) // 2 if values.size else 0
 
 
@@ -92,7 +92,7 @@ def _across(a: Float64Array, b: Float64Array, band: float) -> int:
 @register
 @dataclass(frozen=True)
 class WindowedJoin(App):
-    """Pairs of rows of one key within a window that are close in value, or in time."""
+    """Pairs of rows with the same key and window that are close in value or time."""
 
     window: str = "1 minute"
     band: float = 1.0
@@ -101,7 +101,7 @@ class WindowedJoin(App):
     late: str | None = None
 
     name = "windowed-join"
-    summary = "pairs of rows of one key and window that are close: work quadratic in a key's rows"
+    summary = "close pairs of rows within a key and window; the work is quadratic in a key's rows"
     source = "trades:messages=200000,tickers=500"
     keys = ("key", "ticker", "symbol")
     schema = "rows long, comparisons long, matches long"
@@ -109,14 +109,14 @@ class WindowedJoin(App):
     def __post_init__(self) -> None:
         check_span("window", self.window)
         check_span("late", self.late)
-        check("band", self.band, self.band >= 0, "it is 0 or more")
+        check("band", self.band, self.band >= 0, "it must be at least 0")
 
     def aggregator(self) -> Aggregator:
-        """Compare."""
+        """Compare rows."""
         return BandJoin(self.band)
 
     def rows(self, frame: DataFrame, setup: AppSetup) -> tuple[DataFrame, Sequence[str | Column]]:
-        """Take key, time and value."""
+        """Return key, window and value."""
         timed, window = with_window(frame, self.window, self.time, self.late, self.name)
         if self.value is None:
             value = time_column(frame, self.time, self.name).cast("double")
@@ -126,7 +126,7 @@ class WindowedJoin(App):
         return timed.select(timed.columns[-1], *others, value.alias("value")), [window, *setup.key]
 
     def fold(self, view: View, changed: DataFrame, setup: AppSetup) -> View:
-        """Remember the keys and windows with most comparisons; these only grow."""
+        """Keep the keys and windows with the most comparisons, which only grow."""
         from pyspark.sql import functions as F
 
         known = {(row["window"], row["key"]): row for row in view.get("most", [])}
@@ -140,7 +140,7 @@ class WindowedJoin(App):
         return {"most": most[: setup.top]}
 
     def tables(self, view: View, top: int) -> list[Table]:
-        """Show where the work is."""
+        """Show the keys and windows with the most work."""
         from evenflow.report.tables import Table
 
         rows = [
@@ -148,4 +148,4 @@ class WindowedJoin(App):
             for entry in view.get("most", [])
         ]
         columns = ("from (UTC)", "key", "rows", "comparisons", "matches")
-        return [Table("Keys and windows with most comparisons", columns, rows)]
+        return [Table("Keys and windows with the most comparisons", columns, rows)]

@@ -1,4 +1,4 @@
-"""Time windows of apps: which column is the time, what kind of time it is, and what a window is called."""
+"""Time windows of apps: finding and converting the time column, and naming windows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 TIMES = ("time", "ts", "timestamp", "date", "datetime")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?) *(seconds?|minutes?|hours?|days?|weeks?)")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-_KEPT = 1000  # windows that a view remembers
+_KEPT = 1000  # windows kept in a view
 
 
 def check_span(name: str, text: str | None) -> None:
-    """Refuse what is not a span of time with a sentence."""
+    """Reject anything that is not a duration."""
     if text is not None and seconds(text) is None:
-        raise EvenflowError(f"{name} is {text!r}; it is a span of time such as '10 minutes' or '1 day'.")
+        raise EvenflowError(f"{name} is {text!r}; it must be a duration such as '10 minutes' or '1 day'.")
 
 
 def seconds(text: str) -> float | None:
-    """Return the seconds of a span.
+    """Return a duration in seconds, or None if it is invalid.
 
     >>> seconds("2 hours"), seconds("soon")
     (7200.0, None)
@@ -34,9 +34,9 @@ def seconds(text: str) -> float | None:
 
 
 def time_column(frame: DataFrame, name: str | None, app: str) -> Column:
-    """Return the time of a row: the column named, else one that is usually called so.
+    """Return the time of a row: the given column, or the first with a usual name.
 
-    A number is seconds since 1970; text is read as Spark reads timestamps, and is null where it is none.
+    Numbers are Unix seconds; text is parsed as a Spark timestamp, and null if invalid.
     """
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -45,9 +45,9 @@ def time_column(frame: DataFrame, name: str | None, app: str) -> Column:
 
     chosen = name if name is not None else next((column for column in TIMES if column in frame.columns), None)
     if chosen is None or chosen not in frame.columns:
-        missing = f"there is no column {chosen!r}" if chosen else f"no column is called {' or '.join(TIMES)}"
+        missing = f"there is no column {chosen!r}" if chosen else f"no column is named {' or '.join(TIMES)}"
         raise EvenflowError(
-            f"{app} needs the time of a row, and {missing}; say which it is, as in --app {app}:"
+            f"{app} needs a time column, but {missing}; name it, as in --app {app}:"
             f"time={frame.columns[-1]} ({nearest(chosen or 'time', frame.columns)})"
         )
     column, kind = F.col(quoted(chosen)), frame.schema[chosen].dataType
@@ -61,7 +61,7 @@ def time_column(frame: DataFrame, name: str | None, app: str) -> Column:
 def with_window(
     frame: DataFrame, window: str, time: str | None, late: str | None, app: str
 ) -> tuple[DataFrame, Column]:
-    """Return the frame, on a stream with a watermark, and the window of a row as a column of the key."""
+    """Return the frame (a stream gets a watermark) and the window of each row, as a key column."""
     from pyspark.sql import functions as F
 
     from evenflow.spark.routing.key_columns import helper
@@ -74,13 +74,13 @@ def with_window(
 
 
 def window_name(window: Any) -> str:
-    """Return when a window starts, in UTC, as text that sorts by time; PySpark hands out local times."""
+    """Return the start of a window in UTC as sortable text; PySpark returns local times."""
     start: datetime = window["start"]
     return start.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="seconds")
 
 
 def latest(windows: dict[str, Any]) -> dict[str, Any]:
-    """Return the windows that a view remembers, oldest first.
+    """Return the windows kept in a view, oldest first.
 
     >>> list(latest({"2020-01-02": 2, "2020-01-01": 1}))
     ['2020-01-01', '2020-01-02']

@@ -1,7 +1,7 @@
 """Benchmarks to run on your own machine or cluster: ``evenflow bench``.
 
-One module per benchmark, each with ``run(quick, say) -> rows`` and ``tables(rows)``. Numbers are ratios
-within one run. The repository's ``benchmarks/`` folder holds the results, and studies that are not shipped.
+One module per benchmark, each with ``run(quick, progress) -> rows`` and ``tables(rows)``. Numbers are ratios
+between interleaved runs. Results, and studies that are not shipped, are in the repository's ``benchmarks/``.
 """
 
 BENCHMARKS = ("routers", "spark", "stateful")

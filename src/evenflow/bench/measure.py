@@ -1,8 +1,7 @@
-"""How every benchmark measures: CPU time, everything in turn, medians of ratios.
+"""Measurement: CPU time, interleaved runs, medians of ratios.
 
-A shared machine is slower at some times than at others. So time is what this process spent on cores, not what
-passed on the wall; what is compared runs in turn, never one after the other; and a ratio is taken between two
-runs that stand side by side, before the median over the rounds.
+The speed of a shared machine varies. So benchmarks measure CPU time rather than wall time, interleave the
+tasks they compare, and take each ratio between adjacent runs before the median over the rounds.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Row = dict[str, Any]
-Say = Callable[[int, int, str], None]  # done, total, what is next
-Prepare = Callable[[], Callable[[], object]]  # makes everything ready; what it returns is measured
+Progress = Callable[[int, int, str], None]  # done, total, next task
+Prepare = Callable[[], Callable[[], object]]  # sets up; the function it returns is measured
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -25,7 +24,7 @@ def silent(done: int, total: int, what: str) -> None:
 
 
 class Measured(NamedTuple):
-    """Medians over the rounds; the ratio is to the unit's time, with its lowest and highest value."""
+    """Medians over the rounds; the ratio is relative to the baseline, with its lowest and highest value."""
 
     seconds: float
     ratio: float
@@ -42,33 +41,33 @@ def cpu_seconds(prepare: Prepare) -> float:
 
 
 def processor_seconds() -> float:
-    """Return the processor time of all processes that this one started, those that ended included.
+    """Return the CPU time of all descendants of this process, including finished ones.
 
-    The kernel's count of them (Linux); NaN elsewhere.
+    From ``/proc`` (Linux only); NaN elsewhere.
     """
     spent: dict[int, float] = {}
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile: its parent's count has it now
+        with suppress(OSError):  # finished meanwhile: its parent's count includes it
             fields = path.read_text().rpartition(")")[2].split()
             parents[int(path.parent.name)] = int(fields[1])
             spent[int(path.parent.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     if not spent:
         return float("nan")
 
-    def is_ours(process: int) -> bool:
+    def is_descendant(process: int) -> bool:
         parent = parents.get(process, 0)
-        return parent == os.getpid() or (parent != 0 and is_ours(parent))
+        return parent == os.getpid() or (parent != 0 and is_descendant(parent))
 
     ended = os.times()
-    running = sum(seconds for process, seconds in spent.items() if is_ours(process))
+    running = sum(seconds for process, seconds in spent.items() if is_descendant(process))
     return running + ended.children_user + ended.children_system
 
 
 def against(
-    unit: Prepare, tasks: Mapping[str, Prepare], rounds: int, say: Say = silent
+    unit: Prepare, tasks: Mapping[str, Prepare], rounds: int, progress: Progress = silent
 ) -> dict[str, Measured]:
-    """Run every task next to the unit, ``rounds`` times in turn. A task that is the unit has the ratio 1.
+    """Run every task next to the baseline ``unit``, ``rounds`` times, interleaved; the unit has ratio 1.
 
     >>> spin = lambda: lambda: sum(range(10**5))
     >>> against(spin, {"unit": spin}, rounds=3)["unit"].ratio
@@ -77,12 +76,12 @@ def against(
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     ratios: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(rounds):
-        for place, (name, task) in enumerate(tasks.items()):
-            say(turn * len(tasks) + place, rounds * len(tasks), name)
-            one = cpu_seconds(unit)
-            own = one if task is unit else cpu_seconds(task)
+        for index, (name, task) in enumerate(tasks.items()):
+            progress(turn * len(tasks) + index, rounds * len(tasks), name)
+            unit_seconds = cpu_seconds(unit)
+            own = unit_seconds if task is unit else cpu_seconds(task)
             seconds[name].append(own)
-            ratios[name].append(own / max(one, 1e-9))
+            ratios[name].append(own / max(unit_seconds, 1e-9))
     return {
         name: Measured(
             statistics.median(seconds[name]),

@@ -1,7 +1,7 @@
-"""What a router holds after few and after many distinct keys: it must be the same.
+"""Memory of a router after few and after many distinct keys, which must be the same.
 
-Two numbers: ``nbytes``, what the router says, and what the allocator gets back when the router is gone.
-While the keys stream past, their speed is measured too, chunk by chunk beside key grouping's.
+Two numbers are measured: ``nbytes`` as reported by the router, and the memory freed with the router. Speed is
+measured at the same time, chunk by chunk against key grouping.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import NamedTuple
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.measure import Measured, Say, silent
+from evenflow.bench.measure import Measured, Progress, silent
 from evenflow.bench.subjects import SEED, Limit, Result, every_scheme, result
 
 CHUNK = 10**5
-LIMIT = Limit("at most", 1.01)  # a few small Python objects may come and go
+LIMIT = Limit("at most", 1.01)  # tolerates a few small Python objects
 
 
 class Held(NamedTuple):
-    """What a router holds in bytes, as it says and as it gives back, and what routing took."""
+    """Memory of a router in bytes, as reported and as freed, and the time spent routing."""
 
-    said: int
+    reported: int
     allocated: int
     seconds: float
     key_seconds: float
 
 
-def memory(workers: int, messages: int, say: Say = silent) -> list[Result]:
-    """Send a thousandth as many keys as messages, then as many; ``value`` is held then over held before."""
+def memory(workers: int, messages: int, progress: Progress = silent) -> list[Result]:
+    """Route messages / 1000 distinct keys, then one per message; ``value`` is the growth in memory."""
     few = max(1, messages // 1000)
     results = []
     known = every_scheme()
-    for place, subject in enumerate(known):
-        say(place, len(known), f"memory of {subject.name}")
+    for index, subject in enumerate(known):
+        progress(index, len(known), f"memory of {subject.name}")
         before, after = (held(subject.scheme, workers, distinct, messages) for distinct in (few, messages))
         ratio = after.seconds / after.key_seconds
         results.append(
@@ -46,10 +46,10 @@ def memory(workers: int, messages: int, say: Say = silent) -> list[Result]:
                 workers,
                 (f"{messages} distinct keys", messages),
                 Measured(after.seconds, ratio, ratio, ratio),
-                max(after.said / before.said, after.allocated / before.allocated),
+                max(after.reported / before.reported, after.allocated / before.allocated),
                 LIMIT,
                 distinct_keys=[few, messages],
-                bytes_said=[before.said, after.said],
+                bytes_reported=[before.reported, after.reported],
                 bytes_allocated=[before.allocated, after.allocated],
             )
         )
@@ -57,7 +57,7 @@ def memory(workers: int, messages: int, say: Say = silent) -> list[Result]:
 
 
 def held(scheme: ef.Scheme, workers: int, distinct: int, messages: int) -> Held:
-    """Send ``messages`` through a new router, the same ``distinct`` keys again and again."""
+    """Route ``messages`` messages with ``distinct`` keys through a new router."""
     scheme.router(workers).route(np.zeros(10, np.uint64))  # compile
     unit = ef.scheme("key").router(workers, SEED)
     seconds = key_seconds = 0.0
@@ -74,9 +74,9 @@ def held(scheme: ef.Scheme, workers: int, distinct: int, messages: int) -> Held:
             seconds += time.process_time() - middle
             key_seconds += middle - start
             del numbers, keys
-        said, with_router = router.nbytes, _traced()
+        reported, with_router = router.nbytes, _traced()
         del router
-        return Held(said, with_router - _traced(), seconds, key_seconds)
+        return Held(reported, with_router - _traced(), seconds, key_seconds)
     finally:
         tracemalloc.stop()
 

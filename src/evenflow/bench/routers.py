@@ -1,14 +1,14 @@
-"""Every scheme's router against key grouping's, which hashes once and counts once: the unit.
+"""The router of every scheme against key grouping, the baseline, which hashes once and counts once.
 
-Four parts, each with the limits that evenflow has set itself:
+Four parts, each with evenflow's own limits:
 
-* **speed** on one Zipf stream (z = 1.4, 10^5 keys, 10^7 messages, 100 workers);
-* **growth** of the time per message from 10 to 1000 workers where hot keys may go to many workers;
-* **memory** that a router holds after 10^4 and after 10^7 distinct keys (:mod:`evenflow.bench.memory`);
+* **speed** on a Zipf stream (z = 1.4, 10^5 keys, 10^7 messages, 100 workers);
+* **growth** of the time per message from 10 to 1000 workers, for schemes that send hot keys to many workers;
+* **memory** of a router after 10^4 and after 10^7 distinct keys (:mod:`evenflow.bench.memory`);
 * **peers**: the published speed of other implementations on their stream (Zipf z = 2.0, 10^4 keys, 100
-  workers). Theirs is messages per CPU second on another machine, so this ratio is a rough one.
+  workers). Their numbers are messages per CPU second on another machine, so the ratio is approximate.
 
-One call of ``route`` takes a whole stream, in one thread; a router is made before the clock starts.
+One call of ``route`` processes a whole stream in one thread; setting up the router is not measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 import evenflow as ef
-from evenflow.bench.measure import Row, Say, against, silent
+from evenflow.bench.measure import Progress, Row, against, silent
 from evenflow.bench.memory import memory
 from evenflow.bench.subjects import Limit, Result, Subject, every_scheme, lookup_alone, result, routing, zipf
 from evenflow.errors import EvenflowError
@@ -26,7 +26,7 @@ from evenflow.report.tables import Table
 
 WORKERS = 100
 MESSAGES = 10**7
-LIMITS = {  # time, with key grouping's as 1
+LIMITS = {  # time relative to key grouping
     "partial-key": 4,
     "explicit, lookup alone": 3,
     "d-choices": 20,
@@ -42,7 +42,7 @@ GROWTH_LIMIT = Limit("less than", 3)
 
 
 class Peer(NamedTuple):
-    """A published speed (messages per CPU second) with so many sources, and how often ours is to be that."""
+    """A published speed (messages per CPU second), its number of sources, and our target as a multiple."""
 
     scheme: str
     speed: float
@@ -55,50 +55,50 @@ PEERS = (
     Peer("d-choices", 0.089e6, 5, 40),
     Peer("w-choices", 0.408e6, 5, 40),
     Peer("random-choices", 0.023e6, 1, 100),
-    Peer("consistent", 0.023e6, 1, 100),  # over 10 virtual workers each, as that peer ran PoRC
+    Peer("consistent", 0.023e6, 1, 100),  # with 10 virtual workers each, as in the peer's PoRC
 )
 
 
 def run(
-    workers: int = WORKERS, messages: int = MESSAGES, quick: bool = False, say: Say = silent
+    workers: int = WORKERS, messages: int = MESSAGES, quick: bool = False, progress: Progress = silent
 ) -> list[Row]:
-    """Measure all four parts; ``quick`` takes a tenth of the messages and fewer rounds."""
+    """Measure all four parts; ``quick`` uses a tenth of the messages and fewer rounds."""
     for name, value in (("workers", workers), ("messages", messages)):
         if value < 1:
-            raise EvenflowError(f"{name} is {value}; a benchmark needs at least 1.")
+            raise EvenflowError(f"{name} is {value}; it must be at least 1.")
     messages = max(1, messages // 10) if quick else messages
     rounds = 3 if quick else 7
     results = [
-        *speed(workers, messages, rounds, say),
-        *growth(messages, rounds, say),
-        *memory(workers, messages, say),
-        *peers(messages, rounds, say),
+        *speed(workers, messages, rounds, progress),
+        *growth(messages, rounds, progress),
+        *memory(workers, messages, progress),
+        *peers(messages, rounds, progress),
     ]
     return [asdict(result) for result in results]
 
 
-def speed(workers: int, messages: int, rounds: int, say: Say = silent) -> list[Result]:
-    """Measure every scheme on one stream; limits are for 100 workers."""
+def speed(workers: int, messages: int, rounds: int, progress: Progress = silent) -> list[Result]:
+    """Measure every scheme on one stream; the limits apply to 100 workers."""
     load = zipf(1.4, 10**5, messages)
     subjects = {subject.name: subject for subject in (*every_scheme(), lookup_alone())}
     tasks = {name: routing(subject, workers, load) for name, subject in subjects.items()}
     results = []
-    for name, measured in against(tasks["key"], tasks, rounds, say).items():
+    for name, measured in against(tasks["key"], tasks, rounds, progress).items():
         limit = Limit("at most", LIMITS[name]) if name in LIMITS and workers == WORKERS else None
         stream = (load.name, messages)
         results.append(result("speed", subjects[name], workers, stream, measured, measured.ratio, limit))
     return sorted(results, key=lambda result: result.relative_to_key)
 
 
-def growth(messages: int, rounds: int, say: Say = silent) -> list[Result]:
-    """Measure the head schemes at 10, 100 and 1000 workers; ``value`` is time, with that at 10 as 1."""
+def growth(messages: int, rounds: int, progress: Progress = silent) -> list[Result]:
+    """Measure the head schemes at 10, 100 and 1000 workers; ``value`` is the time relative to 10 workers."""
     load = zipf(1.4, 10**5, messages)
     unit = routing(Subject(ef.scheme("key")), WORKERS, load)
     results = []
     for scheme in GROWING:
         subject = Subject(ef.scheme(scheme))
         tasks = {f"{scheme}, {n} workers": routing(subject, n, load) for n in GROWING_WORKERS}
-        measured = list(against(unit, tasks, rounds, say).values())
+        measured = list(against(unit, tasks, rounds, progress).values())
         for n, own in zip(GROWING_WORKERS, measured, strict=True):
             limit = GROWTH_LIMIT if n == GROWING_WORKERS[-1] else None
             value = own.ratio / measured[0].ratio
@@ -106,12 +106,12 @@ def growth(messages: int, rounds: int, say: Say = silent) -> list[Result]:
     return results
 
 
-def peers(messages: int, rounds: int, say: Say = silent) -> list[Result]:
-    """Measure what others have published a speed of, on their stream; ``value`` is our speed over theirs."""
+def peers(messages: int, rounds: int, progress: Progress = silent) -> list[Result]:
+    """Measure the schemes with a published speed, on its stream; ``value`` is our speed over that."""
     load = zipf(2.0, 10**4, messages)
     subjects = {peer.scheme: Subject(ef.scheme(peer.scheme)) for peer in PEERS}
     tasks = {peer.scheme: routing(subjects[peer.scheme], WORKERS, load, peer.sources) for peer in PEERS}
-    measured = against(routing(Subject(ef.scheme("key")), WORKERS, load), tasks, rounds, say)
+    measured = against(routing(Subject(ef.scheme("key")), WORKERS, load), tasks, rounds, progress)
     return [
         result(
             "peers",
@@ -129,7 +129,7 @@ def peers(messages: int, rounds: int, say: Say = silent) -> list[Result]:
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return the four parts as tables, every limit beside its number."""
+    """Return the four parts as tables, with limits."""
     parts = {part: [row for row in rows if row["part"] == part] for part in _TABLES}
     return [_TABLES[part](own) for part, own in parts.items() if own]
 
@@ -156,7 +156,7 @@ def _speed_table(rows: Sequence[Row]) -> Table:
 
 def _growth_table(rows: Sequence[Row]) -> Table:
     return Table(
-        f"Growth with the number of workers, {rows[0]['stream']}",
+        f"Time by number of workers, {rows[0]['stream']}",
         ("scheme", "workers", "ns", "x key", f"x {GROWING_WORKERS[0]} workers", "limit", ""),
         [
             (
@@ -176,13 +176,13 @@ def _growth_table(rows: Sequence[Row]) -> Table:
 def _memory_table(rows: Sequence[Row]) -> Table:
     few, many = rows[0]["details"]["distinct_keys"]
     return Table(
-        f"Memory held by a router of {rows[0]['workers']} workers, in kB",
+        f"Memory of a router for {rows[0]['workers']} workers, in kB",
         ("scheme", f"{few:,} keys", f"{many:,} keys", "growth", "limit", "", "allocated", "ns", "x key"),
         [
             (
                 _name(row),
-                row["details"]["bytes_said"][0] / 1e3,
-                row["details"]["bytes_said"][1] / 1e3,
+                row["details"]["bytes_reported"][0] / 1e3,
+                row["details"]["bytes_reported"][1] / 1e3,
                 row["value"],
                 row["limit"],
                 _verdict(row),
@@ -192,15 +192,15 @@ def _memory_table(rows: Sequence[Row]) -> Table:
             )
             for row in rows
         ],
-        note=f"Growth of what the router says it holds or of what was allocated, whichever is more; "
-        f"ns and x key are for {many:,} keys, each sent once.",
+        note=f"Growth of reported or of allocated memory, whichever is larger; ns and x key are for {many:,} "
+        "keys, each sent once.",
     )
 
 
 def _peers_table(rows: Sequence[Row]) -> Table:
     return Table(
-        f"Speed against what others published, {rows[0]['workers']} workers, {rows[0]['stream']}",
-        ("scheme", "sources", "M messages/s", "theirs", "x theirs", "limit", ""),
+        f"Speed against published implementations, {rows[0]['workers']} workers, {rows[0]['stream']}",
+        ("scheme", "sources", "M messages/s", "published", "x published", "limit", ""),
         [
             (
                 _name(row),
@@ -213,7 +213,7 @@ def _peers_table(rows: Sequence[Row]) -> Table:
             )
             for row in rows
         ],
-        note="Both are messages per second of CPU time of one core, theirs on another machine.",
+        note="Messages per CPU second of one core; the published numbers are from other machines.",
     )
 
 
@@ -225,7 +225,7 @@ def _name(row: Row) -> str:
 
 
 def _verdict(row: Row) -> str | None:
-    """Say on which side of its limit a value is, if it has one."""
+    """Return whether a value is within its limit, over or under it; None without a limit."""
     if row["ok"] is None:
         return None
     return "ok" if row["ok"] else "under" if row["limit"].startswith("at least") else "over"

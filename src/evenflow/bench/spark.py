@@ -1,8 +1,8 @@
-"""evenflow on Spark beside plain Spark: what balancing costs, how even it is, what balanced work gains.
+"""evenflow on Spark compared with plain Spark: the cost of balancing, the balance, and the gain.
 
-Wall time, since work on Spark is spread over processes: what is compared runs in turn, after a warm-up, and a
-ratio is taken between runs of one round before the median over at least five rounds. ``quick`` takes a tenth
-of the rows and fewer rounds, so its ratios are rough: what a job costs by being a job is then a larger part.
+These are wall times, since work on Spark is spread over processes. Runs are interleaved after a warm-up, and
+ratios are taken within a round before the median over at least five rounds. ``quick`` uses a tenth of the
+rows and fewer rounds; its ratios are rough, since the fixed cost of a job weighs more.
 
 Parts: :mod:`evenflow.bench.spark_balance` and :mod:`evenflow.bench.spark_work`.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from evenflow.bench import spark_balance, spark_work
-from evenflow.bench.measure import Row, Say, silent
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.bench.subjects import Limit
 from evenflow.report.tables import Table
 
@@ -27,7 +27,7 @@ BALANCE_PARTS = ("cost", "evenness")
 
 
 class Target(NamedTuple):
-    """A number that one row should reach."""
+    """A target for one row."""
 
     part: str
     what: str
@@ -51,27 +51,30 @@ TARGETS = (
 )
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure everything; it starts Spark on this machine, with two cores and then as 32 workers."""
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure everything, on local Spark with two cores and then with 32 workers."""
     sessions = Sessions()
     try:
         rows = spark_balance.run(
-            sessions("local[2]"), rows=ROWS // 10 if quick else ROWS, rounds=3 if quick else 5, say=say
+            sessions("local[2]"),
+            rows=ROWS // 10 if quick else ROWS,
+            rounds=3 if quick else 5,
+            progress=progress,
         )
-        rows += spark_work.run(sessions, quick=quick, say=say)
+        rows += spark_work.run(sessions, quick=quick, progress=progress)
     finally:
         sessions.stop()
     return rows
 
 
 class Sessions:
-    """One session at a time: asked for another master, the one before ends."""
+    """One session at a time; a new one stops the previous one."""
 
     def __init__(self) -> None:
         self.spark: SparkSession | None = None
 
     def __call__(self, master: str) -> SparkSession:
-        """Return a quiet session on a master of this machine."""
+        """Return a quiet session on a local master."""
         from pyspark.sql import SparkSession
 
         self.stop()
@@ -91,14 +94,14 @@ class Sessions:
         return self.spark
 
     def stop(self) -> None:
-        """End the session, if there is one."""
+        """Stop the session, if there is one."""
         if self.spark is not None:
             self.spark.stop()
             self.spark = None
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return the parts, and every target beside what was measured."""
+    """Return the parts as tables, and the targets."""
     balance = [row for row in rows if row["part"] in BALANCE_PARTS]
     work = [row for row in rows if row["part"] not in BALANCE_PARTS]
     return [*spark_balance.tables(balance), *spark_work.tables(work), targets(rows)]

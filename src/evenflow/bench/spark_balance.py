@@ -1,9 +1,8 @@
-"""What ``balance`` costs on Spark beside ``repartition(n, key)``, and how even it is.
+"""Cost of ``balance`` on Spark relative to ``repartition(n, key)``, and the resulting balance.
 
-Uniform keys, where nothing is to be gained: the wall time of balancing with a plan at hand, of the planning
-pass, and of online routers, each relative to a ``repartition`` that runs next to it. Zipf z = 1.4: rows of
-the fullest worker, relative to the mean, and the memory. Rows come from Parquet files and go to Spark's no-op
-sink.
+With uniform keys, where there is nothing to gain: the wall time of balancing with an existing plan, of the
+planning pass, and of online routers, each relative to an adjacent ``repartition``. With Zipf z = 1.4:
+max/mean rows per worker, and memory. Rows are read from Parquet files and written to Spark's no-op sink.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenflow.bench.measure import Row, Say, silent
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.report.tables import Table
 
 if TYPE_CHECKING:
@@ -35,14 +34,14 @@ def run(
     workers: int = 32,
     rounds: int = 5,
     scheme: str = "fill",
-    say: Say = silent,
+    progress: Progress = silent,
 ) -> list[Row]:
-    """Return one row per measurement: its name, the median ratio, the lowest and the highest, the rows."""
+    """Return one row per measurement: name, median, lowest and highest ratio, and rows."""
     with _frames(spark, rows) as (uniform, skewed):
-        return [*_costs(uniform, workers, rounds, scheme, say), *_evenness(skewed, workers, scheme)]
+        return [*_costs(uniform, workers, rounds, scheme, progress), *_evenness(skewed, workers, scheme)]
 
 
-def _costs(df: DataFrame, workers: int, rounds: int, scheme: str, say: Say) -> Iterator[Row]:
+def _costs(df: DataFrame, workers: int, rounds: int, scheme: str, progress: Progress) -> Iterator[Row]:
     from evenflow.spark import balance
     from evenflow.spark.routing.placed import Placed
 
@@ -59,13 +58,13 @@ def _costs(df: DataFrame, workers: int, rounds: int, scheme: str, say: Say) -> I
         task()
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(rounds):
-        for place, (name, task) in enumerate(tasks.items()):
-            say(turn * len(tasks) + place, rounds * len(tasks), f"balance, {name}")
+        for index, (name, task) in enumerate(tasks.items()):
+            progress(turn * len(tasks) + index, rounds * len(tasks), f"balance, {name}")
             start = time.perf_counter()
             task()
             seconds[name].append(time.perf_counter() - start)
     for name, times in seconds.items():
-        ratios = [one / unit for one, unit in zip(times, seconds["repartition"], strict=True)]
+        ratios = [own / unit for own, unit in zip(times, seconds["repartition"], strict=True)]
         yield {
             "part": "cost",
             "what": name,
@@ -100,7 +99,7 @@ def _drain(df: DataFrame) -> None:
 
 @contextmanager
 def _frames(spark: SparkSession, rows: int) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """Two Parquet files of a key, a number and a text: keys all alike, and keys like Zipf."""
+    """Yield two Parquet frames of a key, a number and a text: with uniform and with Zipf keys."""
     with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
         for name, z in (("uniform", 0.0), ("skewed", 1.4)):
             _write(Path(folder) / name, rows, z)
@@ -127,7 +126,7 @@ def _write(folder: Path, rows: int, z: float) -> None:
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return what balancing costs, and how even it is."""
+    """Return the cost and the balance as tables."""
     costs, even = ([row for row in rows if row["part"] == part] for part in ("cost", "evenness"))
     return [
         Table(
@@ -136,8 +135,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             [tuple(row[part] for part in ("what", "ratio", "lowest", "highest", "seconds")) for row in costs],
         ),
         Table(
-            "Zipf z = 1.4: rows of the fullest worker relative to the mean, and pairs per key",
-            ("what", "max / mean", "memory"),
+            "Zipf z = 1.4: max/mean rows per worker, and memory (pairs per key)",
+            ("what", "max/mean", "memory"),
             [(row["what"], row["max_over_mean"], row["memory"]) for row in even],
         ),
     ]

@@ -1,14 +1,14 @@
-"""Per-key Python work on Spark: `aggregate` and `apply` beside what one would write by hand.
+"""Per-key Python work on Spark: `aggregate` and `apply` compared with hand-written equivalents.
 
-**Sleep**: every row costs its worker 200 microseconds of sleep, 32 workers on ``local[32]``. Shuffle grouping
-is ``repartition(32)``, salting is ``repartition(32, key, rand)``, both with the same Python work, slices and
-merge as ours; key grouping is ``groupBy(key).applyInPandas`` on a part of the rows. **CPU**: 20 microseconds
-of a core per row, two workers on two cores; the total work is the processor time of the whole job, Spark's
-included, where one worker does it all, and the ideal is half of that: two cores that never wait and do
-nothing more. Beside it half of the one worker's wall time, which no two workers can reach: it has the second
-core for Spark alone. **Slices**: `apply` beside ``groupBy(key).applyInArrow``, four rows per key. **Stream**:
-milliseconds per micro-batch beside a plain stateful ``groupBy``. Memory is the number of (key, worker) pairs,
-relative to the number of keys.
+**Sleep**: 200 microseconds of sleep per row, 32 workers on ``local[32]``. Shuffle grouping is
+``repartition(32)``, salting is ``repartition(32, key, rand)``, both with the same Python work, slices and
+merge as `aggregate`; key grouping is ``groupBy(key).applyInPandas`` on a part of the rows. **CPU**: 20
+microseconds of CPU per row, two workers on two cores; the total work is the CPU time of the whole job with
+one worker, including Spark's, and the ideal is half of that: two cores that never wait and do no extra work.
+Half of the single worker's wall time is also shown; two workers cannot reach it, since the single worker
+leaves the second core to Spark. **Slices**: `apply` compared with ``groupBy(key).applyInArrow``, four rows
+per key. **Stream**: milliseconds per micro-batch compared with a plain stateful ``groupBy``. Memory is the
+number of (key, worker) pairs relative to the number of keys.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenflow.apps.counting import SCHEMA, Count
-from evenflow.bench.measure import Row, Say, processor_seconds, silent
+from evenflow.bench.measure import Progress, Row, processor_seconds, silent
 from evenflow.report.tables import Table
 
 if TYPE_CHECKING:
@@ -37,36 +37,36 @@ SPIN = 20e-6
 KEYS = 10**5
 WORKERS = 32
 WARM_UP = 10  # runs without work
-SHARE = 0.1  # of the rows that key grouping works on
-# Few bytes of much work: adaptive execution would put all groups of groupBy into one task. That is not what
-# is measured here, so it is kept from it.
+SHARE = 0.1  # of the rows, for key grouping
+# The rows are few bytes but much work: adaptive execution would coalesce all groups of groupBy into one task,
+# which is not what this benchmark measures.
 COALESCE = "spark.sql.adaptive.coalescePartitions.enabled"
 
 
-def run(session: Session, *, quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure all parts; ``quick`` takes a tenth of the rows and fewer rounds."""
+def run(session: Session, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure all parts; ``quick`` uses a tenth of the rows and fewer rounds."""
     rounds, part = (1, 10) if quick else (5, 1)
     many = prepared(session(f"local[{WORKERS}]"), WORKERS)
-    rows = [row for z in (1.4, 2.0) for row in sleep_bound(many, z, 500_000 // part, rounds, say)]
+    rows = [row for z in (1.4, 2.0) for row in sleep_bound(many, z, 500_000 // part, rounds, progress)]
     few = prepared(session("local[2]"), 4)
-    rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, say)
-    rows += slices(few, 400_000 // part, rounds, say)
-    rows += stream(few, 20_000 // part, 4 if quick else 12, say)
+    rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, progress)
+    rows += slices(few, 400_000 // part, rounds, progress)
+    rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
     return rows
 
 
 def prepared(spark: SparkSession, partitions: int) -> SparkSession:
-    """Return the session with as many partitions for Spark's own shuffles as ours have workers."""
+    """Set the number of shuffle partitions to the number of workers."""
     spark.conf.set(COALESCE, "false")
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     return spark
 
 
 class Spin(Count):
-    """Keep a core busy for all rows of a slice, and count them."""
+    """Count rows, keeping a core busy for each."""
 
     def reduce(self, state: tuple[int], rows: Any) -> tuple[int]:
-        """Spin until this thread has used its time."""
+        """Spin until this thread has used its CPU time."""
         end = time.thread_time() + rows.num_rows * SPIN
         while time.thread_time() < end:
             pass
@@ -79,7 +79,9 @@ class InPython(Count):
     merges: ClassVar[Any] = None
 
 
-def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say = silent) -> list[Row]:
+def sleep_bound(
+    spark: SparkSession, z: float, rows: int, rounds: int, progress: Progress = silent
+) -> list[Row]:
     """Return throughput and memory of `aggregate`, shuffle grouping, salting and key grouping."""
     from pyspark.sql import functions as F
 
@@ -98,14 +100,14 @@ def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say 
             "shuffle grouping": lambda: drain(by_hand(shuffled, sleeping)),
             "random salting": lambda: drain(by_hand(salted.drop("salt"), sleeping)),
         }
-        ours = placed.frame.select("k", placed.worker).distinct().count()
+        placed_pairs = placed.frame.select("k", placed.worker).distinct().count()
         pairs = {
-            "aggregate": ours,
-            "with a plan": ours,
+            "aggregate": placed_pairs,
+            "with a plan": placed_pairs,
             "shuffle grouping": moved_pairs(shuffled),
             "random salting": moved_pairs(salted),
         }
-        seconds = in_turn(tasks, rounds, say, f"sleep, z = {z}")
+        seconds = in_turn(tasks, rounds, progress, f"sleep, z = {z}")
         found: list[dict[str, Any]] = [
             {
                 "part": "sleep",
@@ -121,7 +123,9 @@ def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say 
         ]
         few = df.limit(int(rows * SHARE)).cache()
         drain(few)
-        [key_seconds] = in_turn({"k": lambda: drain(key_grouping(few))}, 1, say, f"key, z = {z}").values()
+        [key_seconds] = in_turn(
+            {"k": lambda: drain(key_grouping(few))}, 1, progress, f"key, z = {z}"
+        ).values()
         speed = rows * SHARE / key_seconds[0]
         found.append(
             {
@@ -141,14 +145,16 @@ def sleep_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say 
     return found
 
 
-def cpu_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say = silent) -> list[Row]:
-    """Return how near to the ideal two workers come: half the work of the job with one worker."""
+def cpu_bound(
+    spark: SparkSession, z: float, rows: int, rounds: int, progress: Progress = silent
+) -> list[Row]:
+    """Return how close two workers come to the ideal, half the work of the job with one worker."""
     from evenflow.spark import aggregate
 
     with zipf(spark, z, rows, files=2) as df:
         shuffled = df.repartition(2)
         plan = placed_for(df, 2).plan
-        for _ in range(WARM_UP):  # the JVM compiles what is called often, on the cores that should work
+        for _ in range(WARM_UP):  # the JVM's compiler would compete for the cores
             drain(aggregate(df, "k", Count(), SCHEMA, workers=2))
             drain(by_hand(shuffled, Count()))
         total_work: list[float] = []
@@ -165,7 +171,7 @@ def cpu_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say = 
             "shuffle grouping": lambda: drain(by_hand(shuffled, Spin())),
             "key grouping": lambda: drain(aggregate(df, "k", Spin(), SCHEMA, workers=2, scheme="key")),
         }
-        seconds = in_turn(tasks, rounds, say, "cpu")
+        seconds = in_turn(tasks, rounds, progress, "cpu")
         return [
             {
                 "part": "cpu",
@@ -174,15 +180,15 @@ def cpu_bound(spark: SparkSession, z: float, rows: int, rounds: int, say: Say = 
                 "rows": rows,
                 "seconds": statistics.median(seconds[name]),
                 "of_ideal": ratio([work / 2 for work in total_work[1:]], seconds[name]),  # 0: the warm-up
-                "of_half_the_time": ratio([one / 2 for one in seconds["one worker"]], seconds[name]),
+                "of_half_the_time": ratio([wall / 2 for wall in seconds["one worker"]], seconds[name]),
                 "of_bare_work": rows * SPIN / 2 / statistics.median(seconds[name]),
             }
             for name in tasks
         ]
 
 
-def slices(spark: SparkSession, rows: int, rounds: int, say: Say = silent) -> list[Row]:
-    """Return the time of `apply` and `aggregate` beside applyInArrow, with four rows per key."""
+def slices(spark: SparkSession, rows: int, rounds: int, progress: Progress = silent) -> list[Row]:
+    """Return the time of `apply`, `aggregate` and applyInArrow, with four rows per key."""
     from pyspark.sql import functions as F
 
     from evenflow.spark import aggregate, apply
@@ -198,7 +204,7 @@ def slices(spark: SparkSession, rows: int, rounds: int, say: Say = silent) -> li
         "apply": lambda: drain(apply(df, "k", first_row, schema, workers=4)),
         "aggregate": lambda: drain(aggregate(df, "k", Count(), SCHEMA, workers=4)),
     }
-    seconds = in_turn(tasks, rounds, say, "slices")
+    seconds = in_turn(tasks, rounds, progress, "slices")
     df.unpersist()
     return [
         {
@@ -213,8 +219,8 @@ def slices(spark: SparkSession, rows: int, rounds: int, say: Say = silent) -> li
     ]
 
 
-def stream(spark: SparkSession, rows: int, batches: int, say: Say = silent) -> list[Row]:
-    """Return milliseconds per micro-batch of `aggregate` beside a plain stateful groupBy, in update mode."""
+def stream(spark: SparkSession, rows: int, batches: int, progress: Progress = silent) -> list[Row]:
+    """Return milliseconds per micro-batch of `aggregate` and of a plain stateful groupBy, in update mode."""
     from pyspark.sql import functions as F
 
     from evenflow.spark import aggregate
@@ -230,8 +236,8 @@ def stream(spark: SparkSession, rows: int, batches: int, say: Say = silent) -> l
             "merged in Python": aggregate(source, "k", InPython(), SCHEMA, workers=4),
         }
         found: list[Row] = []
-        for place, (name, frame) in enumerate(frames.items()):
-            say(place, len(frames), f"stream, {name}")
+        for index, (name, frame) in enumerate(frames.items()):
+            progress(index, len(frames), f"stream, {name}")
             milliseconds, touched = per_batch(frame)
             found.append(
                 {"part": "stream", "what": name, "rows": rows, "ms": milliseconds, "touched": touched}
@@ -245,7 +251,7 @@ def stream(spark: SparkSession, rows: int, batches: int, say: Say = silent) -> l
 
 
 def per_batch(frame: DataFrame) -> tuple[float, float]:
-    """Run a query over all its files; return the median milliseconds and touched keys of a batch."""
+    """Run a query over all its files; return the medians of milliseconds and touched keys per batch."""
     with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as checkpoint:
         query = (
             frame.writeStream.format("noop")
@@ -255,14 +261,16 @@ def per_batch(frame: DataFrame) -> tuple[float, float]:
             .start()
         )
         query.awaitTermination()
-        progress = [batch for batch in query.recentProgress if batch["numInputRows"]][2:]  # two to warm up
+        progress = [batch for batch in query.recentProgress if batch["numInputRows"]][
+            2:
+        ]  # after two warm-up batches
     times = [batch["durationMs"]["triggerExecution"] for batch in progress]
     touched = [batch["stateOperators"][0]["numRowsUpdated"] for batch in progress]
     return statistics.median(times), statistics.median(touched)
 
 
 def placed_for(df: DataFrame, workers: int) -> Placed:
-    """Return where `aggregate` would place the rows."""
+    """Return the placement that `aggregate` would use."""
     from evenflow.spark.operators.place import place
     from evenflow.spark.routing.options import PlacementOptions
 
@@ -270,7 +278,7 @@ def placed_for(df: DataFrame, workers: int) -> Placed:
 
 
 def by_hand(moved: DataFrame, using: Count) -> DataFrame:
-    """Return the aggregate of rows that are on their workers already, with the work and the merge of ours."""
+    """Aggregate rows that are already on their workers, with the same work and merge as `aggregate`."""
     import pyarrow as pa
     from pyspark.sql import functions as F
 
@@ -285,7 +293,7 @@ def by_hand(moved: DataFrame, using: Count) -> DataFrame:
 
 
 def key_grouping(df: DataFrame) -> DataFrame:
-    """Return what everyone writes first."""
+    """Return the plain Spark solution."""
     return df.groupBy("k").applyInPandas(sleep_for_group, f"k string, {SCHEMA}")
 
 
@@ -296,7 +304,7 @@ def sleep_for_group(group: Any) -> Any:
 
 
 def first_row(group: Any) -> Any:
-    """Return the first row of a group: as little work as there can be."""
+    """Return the first row of a group: minimal work."""
     return group.slice(0, 1)
 
 
@@ -308,18 +316,18 @@ def moved_pairs(df: DataFrame) -> int:
 
 
 def drain(df: DataFrame) -> None:
-    """Compute every row and keep none."""
+    """Compute all rows and discard them."""
     df.write.format("noop").mode("overwrite").save()
 
 
 def in_turn(
-    tasks: Mapping[str, Callable[[], None]], rounds: int, say: Say, what: str
+    tasks: Mapping[str, Callable[[], None]], rounds: int, progress: Progress, what: str
 ) -> dict[str, list[float]]:
-    """Run every task once to warm up, then all in turn; return wall seconds of each round."""
+    """Run every task once to warm up, then interleaved; return wall seconds per round."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(rounds + 1):
-        for place, (name, task) in enumerate(tasks.items()):
-            say(turn * len(tasks) + place, (rounds + 1) * len(tasks), f"{what}, {name}")
+        for index, (name, task) in enumerate(tasks.items()):
+            progress(turn * len(tasks) + index, (rounds + 1) * len(tasks), f"{what}, {name}")
             start = time.perf_counter()
             task()
             if turn:
@@ -328,13 +336,13 @@ def in_turn(
 
 
 def ratio(unit: Sequence[float], own: Sequence[float]) -> float:
-    """Return the median over the rounds of how many times as fast as the unit."""
-    return statistics.median(one / mine for one, mine in zip(unit, own, strict=True))
+    """Return the speed relative to the unit, as the median over the rounds."""
+    return statistics.median(baseline / wall for baseline, wall in zip(unit, own, strict=True))
 
 
 @contextmanager
 def zipf(spark: SparkSession, z: float, rows: int, files: int = WORKERS) -> Iterator[DataFrame]:
-    """A Parquet folder of a Zipf stream: a text as key and a number."""
+    """Yield a Parquet frame of a Zipf stream: a text key and a number."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -361,18 +369,18 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("z", "what", "rows", "seconds", "of_ideal", "of_half_the_time", "of_bare_work"),
     ),
     "slices": (
-        "Four rows per key, next to no work",
+        "Four rows per key, almost no work",
         ("what", "rows", "seconds", "microseconds_per_key", "times_as_fast"),
     ),
     "stream": (
-        "A micro-batch in update mode",
+        "Micro-batches in update mode",
         ("what", "rows", "touched", "ms", "ratio", "overhead_ms", "overhead_ms_per_touched_key"),
     ),
 }
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return one table for each part."""
+    """Return one table per part."""
     return [
         Table(
             title,

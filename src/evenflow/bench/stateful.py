@@ -1,8 +1,8 @@
-"""Keyed state that moves: how much of it, what a batch costs, throughput beside Spark's own state.
+"""Keyed state: migration, cost per batch, and throughput compared with Spark's own state.
 
 Parts: :mod:`evenflow.bench.stateful_migration` (no Spark, exact) and :mod:`evenflow.bench.stateful_work`
-(Spark on this machine, wall time, ratios within the run). ``quick`` takes a tenth of keys and rows and fewer
-batches; what a micro-batch costs by being one is then most of its time, so ratios of throughput say little.
+(local Spark, wall time, ratios within the run). ``quick`` uses a tenth of the keys and rows and fewer
+batches; the fixed cost of a micro-batch then dominates, so throughput ratios are not meaningful.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evenflow.bench import stateful_migration
-from evenflow.bench.measure import Row, Say, silent
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.bench.subjects import Limit
 from evenflow.report.tables import Table
 
 
 class Target(NamedTuple):
-    """A number that should be reached."""
+    """A target."""
 
     what: str
     part: str
@@ -27,44 +27,44 @@ class Target(NamedTuple):
 
 
 TARGETS = (
-    Target("batch time, 10 x the state", "cost", {"largest": True}, "ratio", Limit("at most", 2)),
+    Target("batch time with 10 x the state", "cost", {"largest": True}, "ratio", Limit("at most", 2)),
     Target(
-        "uniform stream, of the faster of Spark's two",
+        "uniform stream, relative to Spark's faster operator",
         "uniform",
         {"what": "stateful"},
         "of_faster_peer",
         Limit("at least", 0.7),
     ),
     Target(
-        "skewed stream, explicit, of the faster of Spark's two",
+        "skewed stream, explicit, relative to Spark's faster operator",
         "skew",
         {"what": "stateful, explicit"},
         "of_faster_peer",
         Limit("at least", 1.0),
     ),
     Target(
-        "skewed stream, fill, of the faster of Spark's two",
+        "skewed stream, fill, relative to Spark's faster operator",
         "skew",
         {"what": "stateful, fill"},
         "of_faster_peer",
         Limit("at least", 1.0),
     ),
     Target(
-        "slow workers, measured, fill, of key grouping",
+        "slow workers, measured, fill, relative to key grouping",
         "slow",
         {"what": "fill"},
         "of_key_grouping",
         Limit("at least", 2),
     ),
     Target(
-        "slow workers, measured, explicit, of key grouping",
+        "slow workers, measured, explicit, relative to key grouping",
         "slow",
         {"what": "explicit"},
         "of_key_grouping",
         Limit("at least", 2),
     ),
     Target(
-        "slow workers, signals, of key grouping",
+        "slow workers, signals, relative to key grouping",
         "slow",
         {"what": "consistent"},
         "of_key_grouping",
@@ -74,22 +74,22 @@ TARGETS = (
 MIGRATION = Limit("at most", 1.3)
 
 
-def run(quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure everything; it starts Spark on this machine, with two cores and then as 8 workers."""
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure everything, on local Spark with two cores and then with 8 workers."""
     from evenflow.bench import stateful_work
     from evenflow.bench.spark import Sessions
 
-    rows = stateful_migration.run(quick=quick, say=say)
+    rows = stateful_migration.run(quick=quick, progress=progress)
     sessions = Sessions()
     try:
-        rows += stateful_work.run(sessions, quick=quick, say=say)
+        rows += stateful_work.run(sessions, quick=quick, progress=progress)
     finally:
         sessions.stop()
     return rows
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return the parts, and every target beside what was measured."""
+    """Return the parts as tables, and the targets."""
     from evenflow.bench import stateful_work
 
     return [*stateful_migration.tables(rows), *stateful_work.tables(rows), targets(rows)]

@@ -1,10 +1,10 @@
-"""What moves when a worker joins: n -> n + 1 workers from 1 to 16, Zipf z = 1, for one-owner schemes.
+"""State migration of one-owner schemes when a worker joins: n -> n + 1 workers, from 1 to 16, Zipf z = 1.
 
-The functions are those that `stateful` places rows with: an ownership that is told the true frequencies and
-grows one worker at a time, as in `functions` 5.1 (Fig. 6). ``uniform`` is a hash modulo n. Bytes are those of
-the state rows that change their owner, for two kinds of state: ``window`` holds the key's rows of a window
-(bytes grow with the key's frequency, as in the paper's default), ``fixed`` two numbers for each key, as most
-aggregates. Relative migration is bytes over one worker's share of all bytes (Eq. 10, 12).
+The partitioning functions are those of `stateful`: an ownership with the true frequencies that grows one
+worker at a time, as in `functions` 5.1 (Fig. 6). ``uniform`` is a hash modulo n. Bytes are those of the state
+rows that change owner, for two kinds of state: ``window`` has the key's rows of a window (bytes grow with the
+key's frequency, the paper's default), ``fixed`` has two numbers per key, like most aggregates. Relative
+migration is the bytes moved divided by one worker's share of all bytes (Eq. 10, 12).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.measure import Row, Say, silent
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.owners import Ownership
 from evenflow.owners.frequencies import MOST
@@ -24,7 +24,7 @@ from evenflow.report.tables import Table
 from evenflow.streams.sampling import zipf_weights
 
 KEYS = 10**6
-WINDOW = 10**7  # rows that the windows of all keys hold
+WINDOW = 10**7  # rows in the windows of all keys
 Z = 1.0
 MOST_WORKERS = 16
 SEEDS = 5
@@ -40,14 +40,14 @@ SCHEMES = {
 }
 
 
-def run(*, quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure every scheme at every step; ``quick`` takes a tenth of the keys and one seed."""
+def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure every scheme at every step; ``quick`` uses a tenth of the keys and one seed."""
     keys, seeds = (KEYS // 10, 1) if quick else (KEYS, SEEDS)
     found: dict[tuple[str, str, int], list[Row]] = {}
     names = [UNIFORM, *SCHEMES]
     for seed in range(seeds):
-        for place, name in enumerate(names):
-            say(seed * len(names) + place, seeds * len(names), f"migration, {name}")
+        for index, name in enumerate(names):
+            progress(seed * len(names) + index, seeds * len(names), f"migration, {name}")
             for row in steps(name, keys, seed):
                 found.setdefault((name, row["state"], row["to"]), []).append(row)
     return [joined(rows) for rows in found.values()]
@@ -60,7 +60,7 @@ def joined(rows: Sequence[Row]) -> Row:
 
 
 def steps(name: str, distinct: int, seed: int, most: int = MOST_WORKERS) -> Iterator[Row]:
-    """Grow one scheme from one worker on; yield a row for each step and kind of state."""
+    """Grow a scheme from one worker; yield a row per step and kind of state."""
     keys: UInt64Array = ef.hash_keys(np.arange(distinct, dtype=np.int64) + seed * 10**9)
     heat = np.asarray(zipf_weights(distinct, Z), np.float64)
     heat = heat / heat.sum()
@@ -86,7 +86,7 @@ def moved(
     workers: int,
     heat: Float64Array,
 ) -> Row:
-    """Return one step's row."""
+    """Return the row of one step."""
     whole, gone = float(size.sum()), float(size[before != after].sum())
     return {
         "part": "migration",
@@ -104,27 +104,27 @@ def moved(
 def grown(
     name: str, keys: UInt64Array, heat: Float64Array, seed: int, most: int = MOST_WORKERS
 ) -> Iterator[Int32Array]:
-    """Yield every key's owner with 1, 2, ... workers, each function made from the one before."""
+    """Yield the owner of every key for 1, 2, ... workers, each function derived from the previous one."""
     if name == UNIFORM:
         for workers in range(1, most + 1):
             yield (keys % np.uint64(workers)).astype(np.int32)
         return
     own = Ownership.start(SCHEMES[name], 1, seed=seed, keep=0.0)
-    lives: dict[int, Int64Array] = {}
+    bucket_by_size: dict[int, Int64Array] = {}
     for workers in range(1, most + 1):
         own.frequencies.add(keys[:MOST], heat[:MOST] * WINDOW, float(WINDOW), None)
         own.rescale(workers)
         size = own.plan.buckets.size
-        if size not in lives:
-            lives[size] = bucket_of(keys, size)
-        where = own.plan.buckets[lives[size]]
-        hot = own.plan.route(keys[:MOST], np.zeros(min(MOST, keys.size)))  # no other key stands apart
+        if size not in bucket_by_size:
+            bucket_by_size[size] = bucket_of(keys, size)
+        where = own.plan.buckets[bucket_by_size[size]]
+        hot = own.plan.route(keys[:MOST], np.zeros(min(MOST, keys.size)))  # only these have own entries
         where[: hot.size] = hot
         yield where
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return relative migration by number of workers, a table for each kind of state."""
+    """Return relative migration by number of workers, one table per kind of state."""
     found = []
     for state in ("window", "fixed"):
         part = [row for row in rows if row["part"] == "migration" and row["state"] == state]
@@ -137,7 +137,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             lines.append((f"{to - 1} -> {to}", *(by_name[name] for name in names)))
         lines.append(("mean", *(mean_migration(part, name) for name in names)))
         last = {row["scheme"]: row["max_over_mean"] for row in part if row["to"] == MOST_WORKERS}
-        lines.append((f"max / mean of rows at {MOST_WORKERS}", *(last[name] for name in names)))
+        lines.append((f"max/mean rows at {MOST_WORKERS}", *(last[name] for name in names)))
         title = (
             f"Relative migration, {state} state (functions Fig. 6: redist about 1.15, scan and readj rising)"
         )
@@ -146,7 +146,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def mean_migration(rows: Sequence[Row], name: str, state: str | None = None) -> float:
-    """Return the mean relative migration of a scheme over all steps to 2 workers and more."""
+    """Return the mean relative migration of a scheme over all steps."""
     return statistics.fmean(
         row["relative_migration"]
         for row in rows

@@ -1,16 +1,16 @@
-"""`stateful` on Spark: what a batch costs as the state grows, and throughput beside Spark's own state.
+"""`stateful` on Spark: cost per batch as the state grows, and throughput compared with Spark's own state.
 
-Every query reads files, one per micro-batch; its time is what Spark reports for its batches (the whole
-trigger), after some to warm up. Compared are queries of one run over the same files.
+Every query reads files, one per micro-batch; its time is the trigger time reported by Spark, after some
+warm-up batches. All queries of a run read the same files.
 
-* ``moved``: a running query gets one worker more; the bytes that workers fetched for keys that became
-  theirs, beside what the functions before and after say.
-* ``cost``: 10^4 of 10^5 and of 10^6 keys touched per batch. Memory is the peak resident size of the workers'
-  Python processes, as they tell it with their outputs.
-* ``uniform``, ``skew``: the same counting of rows per key by `stateful`, `applyInPandasWithState` and
-  `transformWithStateInPandas`: next to no work on a uniform stream, and 10 ms per hundred rows on a Zipf
-  stream with z = 1.4. Work is sleep, so that eight workers are eight on a machine with fewer cores.
-* ``slow``: two of eight workers are slowed to 30 percent; key grouping beside schemes that follow speeds.
+* ``moved``: a running query is scaled out by one worker; the bytes that workers fetched for their new keys,
+  and the migration computed from the two partitioning functions.
+* ``cost``: batches that touch 10^4 of 10^5 and of 10^6 keys. Memory is the peak resident size of the Python
+  worker processes, which they report with their outputs.
+* ``uniform``, ``skew``: rows per key by `stateful`, `applyInPandasWithState` and
+  `transformWithStateInPandas`, with almost no work on a uniform stream, and with 10 ms per hundred rows on a
+  Zipf stream with z = 1.4. Work is sleep, so that eight workers run in parallel on fewer cores.
+* ``slow``: two of eight workers are slowed to 30 percent; key grouping compared with speed-aware schemes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.measure import Row, Say, silent
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.kernels import Int64Array
 from evenflow.report.tables import Table
 from evenflow.spark.state.processor import KeyedProcessor
@@ -46,16 +46,16 @@ OUTPUT = "k long, n long"
 
 
 class Count(KeyedProcessor):
-    """Count the rows of a key; what a row costs is up to those below."""
+    """Count the rows of a key; subclasses add work per row."""
 
     state = "n long"
 
     def start(self, key: Any) -> dict[str, Any]:
-        """Return no rows."""
+        """Start at zero."""
         return {"n": 0}
 
     def process(self, key: Any, state: dict[str, Any], rows: Any) -> tuple[Any, ...]:
-        """Work, and count."""
+        """Work and count."""
         self.work(len(rows))
         state["n"] += len(rows)
         return state, [{"k": key, "n": state["n"]}]
@@ -73,10 +73,10 @@ class Working(Count):
 
 
 class Slowed(Count):
-    """Rows that take longer on some workers."""
+    """Rows take longer on some workers."""
 
     def work(self, rows: int) -> None:
-        """Sleep as long as this worker needs."""
+        """Sleep, longer on slow workers."""
         from evenflow.spark.task import current_worker
 
         slow = current_worker() in SLOWED
@@ -84,10 +84,10 @@ class Slowed(Count):
 
 
 class Weighing(Count):
-    """Tell the peak size of the process with every count."""
+    """Count rows and output the peak size of the process."""
 
     def process(self, key: Any, state: dict[str, Any], rows: Any) -> tuple[Any, ...]:
-        """Count the rows; the output's n is KiB."""
+        """Count the rows; ``n`` of the output is in KiB."""
         state["n"] += len(rows)
         return state, [{"k": key, "n": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}]
 
@@ -98,21 +98,21 @@ class Window(KeyedProcessor):
     state = "recent array<long>"
 
     def start(self, key: Any) -> dict[str, Any]:
-        """Return no values."""
+        """Start without values."""
         return {"recent": []}
 
     def process(self, key: Any, state: dict[str, Any], rows: Any) -> tuple[Any, ...]:
-        """Keep the values, give nothing out."""
+        """Keep the values; output nothing."""
         state["recent"] += rows["v"].to_pylist()
         return state, []
 
 
-class Ran(NamedTuple):
-    """A query that is done: rows and milliseconds of its batches, and what the loop decided."""
+class QueryRun(NamedTuple):
+    """A finished query: rows and milliseconds per batch, and the number of adopted plans."""
 
     rows: list[int]
     milliseconds: list[float]
-    shares: list[float] | None = None  # of rows, each worker's in the last batch
+    shares: list[float] | None = None  # of rows per worker in the last batch
     adopted: int = 0
 
     def speed(self, skip: int) -> float:
@@ -120,32 +120,32 @@ class Ran(NamedTuple):
         return sum(self.rows[skip:]) / sum(self.milliseconds[skip:]) * 1000
 
 
-def run(session: Session, *, quick: bool = False, say: Say = silent) -> list[Row]:
-    """Measure all parts; ``quick`` takes a tenth of the rows and fewer batches."""
+def run(session: Session, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Measure all parts; ``quick`` uses a tenth of the rows and fewer batches."""
     few = prepared(session("local[2]"), 4)
-    rows = moved(few, quick=quick, say=say)
-    rows += cost(few, quick=quick, say=say)
-    rows += uniform(few, quick=quick, say=say)
+    rows = moved(few, quick=quick, progress=progress)
+    rows += cost(few, quick=quick, progress=progress)
+    rows += uniform(few, quick=quick, progress=progress)
     many = prepared(session("local[8]"), 8)
-    rows += skew(many, quick=quick, say=say)
-    rows += slow(many, quick=quick, say=say)
+    rows += skew(many, quick=quick, progress=progress)
+    rows += slow(many, quick=quick, progress=progress)
     return rows
 
 
 def prepared(spark: SparkSession, partitions: int) -> SparkSession:
-    """Return the session with as many partitions for Spark's own state as ours has workers."""
+    """Set the number of state partitions to the number of workers."""
     from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
-    spark.conf.set(PROVIDER, ROCKS_DB)  # what transformWithState needs
+    spark.conf.set(PROVIDER, ROCKS_DB)  # required by transformWithState
     return spark
 
 
 def moved(
-    spark: SparkSession, *, quick: bool = False, say: Say = silent, sizes: Sequence[int] = (2, 4, 8)
+    spark: SparkSession, *, quick: bool = False, progress: Progress = silent, sizes: Sequence[int] = (2, 4, 8)
 ) -> list[Row]:
-    """Return what moves when a running query gets one worker more: as fetched, and as the functions say."""
+    """Return the migration when a running query is scaled out by one worker: as fetched and as expected."""
     from evenflow.owners import Ownership
     from evenflow.spark import stateful
     from evenflow.spark.state.table import history
@@ -154,8 +154,8 @@ def moved(
     keys = zipf_parts(1.0, distinct, rows, 1, seed=4)[0]
     known, counts = np.unique(keys, return_counts=True)
     hashes, found = ef.hash_keys(known), []
-    for place, workers in enumerate(sizes):
-        say(place, len(sizes), f"moved, {workers} -> {workers + 1} workers")
+    for index, workers in enumerate(sizes):
+        progress(index, len(sizes), f"moved, {workers} -> {workers + 1} workers")
         scheme = ef.scheme("explicit", algorithm="redist", domain=distinct)
         with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
             state, parts = Path(folder) / "state", Path(folder) / "parts"
@@ -166,7 +166,7 @@ def moved(
             query.rescale(workers + 1)
             write_part(parts, 1, known[:1])
             query.processAllAvailable()
-            told = query.migrations()[-1]
+            migration = query.migrations()[-1]
             query.stop()
         own = Ownership.from_json(held, scheme)
         before = own.plan.route(hashes, np.zeros(hashes.size))
@@ -178,24 +178,24 @@ def moved(
                 "scheme": "redist",
                 "from": workers,
                 "to": workers + 1,
-                "bytes": told["bytes"],
-                "keys": told["keys"],
+                "bytes": migration["bytes"],
+                "keys": migration["keys"],
                 "expected_keys": int(gone.sum()),
-                "relative_migration": told["bytes"] / whole * (workers + 1),
+                "relative_migration": migration["bytes"] / whole * (workers + 1),
                 "expected": float(counts[gone].sum() / counts.sum()) * (workers + 1),
             }
         )
     return found
 
 
-def cost(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
-    """Return the time of a batch that touches a part of a small and of a large state."""
+def cost(spark: SparkSession, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Return the time of batches that touch a part of a small and of a large state."""
     sizes, touched, batches = ((10**4, 10**5), 10**3, 4) if quick else ((10**5, 10**6), 10**4, 9)
     found: list[Row] = []
     with files(spark, [np.arange(touched)] * 4) as source:
-        stateful_query(source, Weighing(), 4, "key")  # Spark itself warms up
-    for place, size in enumerate(sizes):
-        say(place, len(sizes), f"cost, {size} keys of state")
+        stateful_query(source, Weighing(), 4, "key")  # warm up Spark
+    for index, size in enumerate(sizes):
+        progress(index, len(sizes), f"cost, {size} keys of state")
         random = np.random.default_rng(size)
         parts = [np.arange(size)] + [random.choice(size, touched, replace=False) for _ in range(batches)]
         peak: list[int] = []
@@ -205,7 +205,7 @@ def cost(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list
 
         with files(spark, parts) as source:
             done, held = stateful_query(source, Weighing(), 4, "key", keep_peak)
-        times = done.milliseconds[3:]  # the first loads the state, two warm up
+        times = done.milliseconds[3:]  # the first loads the state, two are warm-up
         found.append(
             {
                 "part": "cost",
@@ -222,18 +222,18 @@ def cost(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list
     return found
 
 
-def uniform(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
-    """Return throughput on a uniform stream with next to no work."""
+def uniform(spark: SparkSession, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Return throughput on a uniform stream with almost no work."""
     rows, keys, batches = (5000, 500, 4) if quick else (50_000, 5000, 8)
     random = np.random.default_rng(1)
     parts = [random.integers(0, keys, rows) for _ in range(batches)]
     ways = {"stateful": lambda source: stateful_query(source, Count(), 4, "explicit")[0]} | peers("count")
     with files(spark, parts) as source:
-        return beside("uniform", source, ways, skip=2, rounds=1 if quick else 2, say=say)
+        return throughput("uniform", source, ways, skip=2, rounds=1 if quick else 2, progress=progress)
 
 
-def skew(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
-    """Return throughput on Zipf z = 1.4 with work for every row."""
+def skew(spark: SparkSession, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Return throughput on Zipf z = 1.4 with work per row."""
     rows, batches = (4000, 5) if quick else (40_000, 9)
     parts = zipf_parts(1.4, 10_000, rows, batches, seed=2)
     ways = {
@@ -241,14 +241,16 @@ def skew(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list
         "stateful, fill": lambda source: stateful_query(source, Working(), 8, "fill", split=False)[0],
     } | peers("work")
     with files(spark, parts) as source:
-        return beside("skew", source, ways, skip=4, rounds=1, say=say)
+        return throughput("skew", source, ways, skip=4, rounds=1, progress=progress)
 
 
-def slow(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list[Row]:
-    """Return throughput and shares of rows when two of eight workers are slow."""
+def slow(spark: SparkSession, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Return throughput and row shares when two of eight workers are slow."""
     rows, batches = (4000, 6) if quick else (30_000, 6)
     parts = zipf_parts(0.5, 5000, rows, batches, seed=3)
-    longer = zipf_parts(0.5, 5000, rows, batches + 7, seed=3)  # one virtual worker per batch takes time
+    longer = zipf_parts(
+        0.5, 5000, rows, batches + 7, seed=3
+    )  # moving one virtual worker per batch takes time
     ways: dict[str, tuple[list[Int64Array], int, dict[str, Any]]] = {
         "key": (parts, 3, {}),
         "fill": (parts, 3, {"split": False}),
@@ -256,8 +258,8 @@ def slow(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list
         "consistent": (longer, 10, {"allocation": "key"}),
     }
     found: list[Row] = []
-    for place, (name, (some, skip, parameters)) in enumerate(ways.items()):
-        say(place, len(ways), f"slow, {name}")
+    for index, (name, (some, skip, parameters)) in enumerate(ways.items()):
+        progress(index, len(ways), f"slow, {name}")
         with files(spark, some) as source:
             done, _ = stateful_query(source, Slowed(), 8, name, **parameters)
         shares = np.array(done.shares)
@@ -278,27 +280,27 @@ def slow(spark: SparkSession, *, quick: bool = False, say: Say = silent) -> list
 
 
 def zipf_parts(z: float, keys: int, rows: int, batches: int, seed: int) -> list[Int64Array]:
-    """Return the keys of some micro-batches."""
+    """Return the keys of each micro-batch."""
     heat = np.asarray(zipf_weights(keys, z), np.float64)
     random = np.random.default_rng(seed)
     return [random.choice(keys, rows, p=heat / heat.sum()).astype(np.int64) for _ in range(batches)]
 
 
-def beside(
+def throughput(
     part: str,
     source: DataFrame,
-    ways: dict[str, Callable[[DataFrame], Ran]],
+    ways: dict[str, Callable[[DataFrame], QueryRun]],
     *,
     skip: int,
     rounds: int,
-    say: Say,
+    progress: Progress,
 ) -> list[Row]:
-    """Run every way in turn; return rows per second, and ours over the faster of Spark's two."""
+    """Run all queries, interleaved; return rows per second, also relative to Spark's faster operator."""
     speeds: dict[str, list[float]] = {name: [] for name in ways}
     adopted = dict.fromkeys(ways, 0)
     for turn in range(rounds):
-        for place, (name, way) in enumerate(ways.items()):
-            say(turn * len(ways) + place, rounds * len(ways), f"{part}, {name}")
+        for index, (name, way) in enumerate(ways.items()):
+            progress(turn * len(ways) + index, rounds * len(ways), f"{part}, {name}")
             done = way(source)
             speeds[name].append(done.speed(skip))
             adopted[name] = done.adopted
@@ -319,7 +321,7 @@ def beside(
 
 @contextmanager
 def files(spark: SparkSession, parts: Sequence[Int64Array]) -> Iterator[DataFrame]:
-    """A stream of one file per micro-batch: a key and a number."""
+    """Yield a stream of a key and a number, one file per micro-batch."""
     with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
         for number, keys in enumerate(parts):
             write_part(Path(folder), number, keys)
@@ -327,7 +329,7 @@ def files(spark: SparkSession, parts: Sequence[Int64Array]) -> Iterator[DataFram
 
 
 def write_part(folder: Path, number: int, keys: Int64Array) -> None:
-    """Write one micro-batch; its file appears whole."""
+    """Write one micro-batch atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -350,8 +352,8 @@ def stateful_query(
     scheme: str,
     sink: Callable[[DataFrame, int], None] | None = None,
     **parameters: Any,
-) -> tuple[Ran, dict[str, Any]]:
-    """Run `stateful` over all files; return its batches, and the loads of the last one."""
+) -> tuple[QueryRun, dict[str, Any]]:
+    """Run `stateful` over all files; return its batches and the bytes read in the last one."""
     from evenflow.spark import stateful
 
     with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
@@ -365,16 +367,16 @@ def stateful_query(
         adopted = sum(bool(decision["adopted"]) for decision in query.decisions())
         query.stop()
         shares = [own / sum(loads.rows) for own in loads.rows]
-    return Ran(rows, milliseconds, shares, adopted), {"bytes_read": sum(loads.read)}
+    return QueryRun(rows, milliseconds, shares, adopted), {"bytes_read": sum(loads.read)}
 
 
 def drain(df: DataFrame, batch: int) -> None:
-    """Compute every output and keep none."""
+    """Compute all outputs and discard them."""
     df.write.format("noop").mode("overwrite").save()
 
 
 def batches_of(query: Any) -> tuple[list[int], list[float]]:
-    """Return rows and milliseconds of every micro-batch of a query that is done."""
+    """Return rows and milliseconds of every micro-batch of a finished query."""
     progress = [batch for batch in query.recentProgress if batch["numInputRows"]]
     return (
         [int(batch["numInputRows"]) for batch in progress],
@@ -386,8 +388,8 @@ APPLY, TRANSFORM = "applyInPandasWithState", "transformWithStateInPandas"
 PEERS = (APPLY, TRANSFORM)
 
 
-def peers(work: str) -> dict[str, Callable[[DataFrame], Ran]]:
-    """Return the same processor by Spark's own means."""
+def peers(work: str) -> dict[str, Callable[[DataFrame], QueryRun]]:
+    """Return the same processor with Spark's own operators."""
     per_row = PER_ROW if work == "work" else 0.0
     return {
         APPLY: lambda source: spark_query(apply_in_pandas(source, per_row)),
@@ -395,8 +397,8 @@ def peers(work: str) -> dict[str, Callable[[DataFrame], Ran]]:
     }
 
 
-def spark_query(frame: DataFrame) -> Ran:
-    """Run a query of Spark's own over all files."""
+def spark_query(frame: DataFrame) -> QueryRun:
+    """Run a plain Spark query over all files."""
     with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
         query = (
             frame.writeStream.format("noop")
@@ -406,11 +408,11 @@ def spark_query(frame: DataFrame) -> Ran:
             .start()
         )
         query.awaitTermination()
-        return Ran(*batches_of(query))
+        return QueryRun(*batches_of(query))
 
 
 def apply_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
-    """Count by `applyInPandasWithState`."""
+    """Count with `applyInPandasWithState`."""
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     def count(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
@@ -430,7 +432,7 @@ def apply_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
 
 
 def transform_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
-    """Count by `transformWithStateInPandas`."""
+    """Count with `transformWithStateInPandas`."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Counter(StatefulProcessor):
@@ -456,15 +458,15 @@ def transform_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
 
 COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "moved": (
-        "A running query gets one worker more: relative migration in bytes fetched, and as planned",
+        "Scaling out a running query by one worker: relative migration in bytes fetched, and expected",
         ("scheme", "from", "to", "keys", "expected_keys", "bytes", "relative_migration", "expected"),
     ),
     "cost": (
-        "A batch that touches a part of the state",
+        "Batches that touch a part of the state",
         ("keys", "touched", "ms", "ratio", "loading_ms", "peak_worker_mib", "read_bytes"),
     ),
     "uniform": (
-        "A uniform stream, next to no work, 4 workers on 2 cores",
+        "Uniform stream, almost no work, 4 workers on 2 cores",
         ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS), "adopted"),
     ),
     "skew": (
@@ -479,7 +481,7 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return one table for each part."""
+    """Return one table per part."""
     return [
         Table(
             title,

@@ -1,4 +1,4 @@
-"""What the routers' benchmark measures with and writes down: streams, schemes, tasks, results."""
+"""Building blocks of the router benchmarks: streams, schemes, tasks, results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULES = {"at most": operator.le, "less than": operator.lt, "at least": operator.
 
 
 class Workload(NamedTuple):
-    """A stream as routers take it, and how often each of its keys comes."""
+    """A stream as hashes, and the count of each distinct key."""
 
     name: str
     keys: UInt64Array
@@ -28,7 +28,7 @@ class Workload(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A scheme to measure, and what has to be done to its new routers first."""
+    """A scheme to measure, and how to prepare its routers."""
 
     scheme: ef.Scheme
     variant: str = ""
@@ -36,18 +36,18 @@ class Subject(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The scheme's name, and what is special about it here."""
+        """The names of the scheme and the variant."""
         return f"{self.scheme.name}, {self.variant}" if self.variant else self.scheme.name
 
 
 class Limit(NamedTuple):
-    """How far a value may go, as in ("at most", 20)."""
+    """A limit for a value, such as ("at most", 20)."""
 
     rule: str
     bound: float
 
     def holds(self, value: float) -> bool:
-        """Say whether the value is on the good side."""
+        """Return whether a value is within the limit."""
         return bool(RULES[self.rule](value, self.bound))
 
 
@@ -55,8 +55,8 @@ class Limit(NamedTuple):
 class Result:
     """One measurement: a speed, and a ``value`` with its limit.
 
-    ``relative_to_key`` is time against key grouping's on the same stream, ``lowest`` and ``highest`` its
-    range over the rounds.
+    ``relative_to_key`` is the time relative to key grouping on the same stream, ``lowest`` and ``highest``
+    its range over the rounds.
     """
 
     part: str
@@ -85,7 +85,7 @@ def result(
     limit: Limit | None,
     **details: Any,
 ) -> Result:
-    """Write down a measurement; ``stream`` is its name and its number of messages."""
+    """Return a measurement; ``stream`` is the name and number of messages."""
     name, messages = stream
     return Result(
         part=part,
@@ -112,7 +112,7 @@ def every_scheme() -> list[Subject]:
 
 
 def lookup_alone() -> Subject:
-    """Return explicit with its map made and nothing counted."""
+    """Return explicit with a prebuilt map and without counting."""
     return Subject(ef.scheme("explicit", counting=False), "lookup alone", _map_hot_keys)
 
 
@@ -121,7 +121,7 @@ def _map_hot_keys(router: Any, load: Workload) -> None:
 
 
 def zipf(z: float, keys: int, messages: int) -> Workload:
-    """Return a whole stream."""
+    """Return a Zipf stream in memory."""
     stream = Zipf(z=z, keys=keys, messages=messages, seed=SEED)
     ids = stream.generate(0, messages).ids
     counts = np.bincount(ids, minlength=keys)
@@ -130,7 +130,7 @@ def zipf(z: float, keys: int, messages: int) -> Workload:
 
 
 def routing(subject: Subject, workers: int, load: Workload, sources: int = 1) -> Prepare:
-    """Return the task of sending a stream through new routers, one for each source."""
+    """Return the task of routing a stream with new routers, one per source."""
     parts = [np.ascontiguousarray(load.keys[source::sources]) for source in range(sources)]
     subject.scheme.router(workers).route(load.keys[:10])  # compile
 

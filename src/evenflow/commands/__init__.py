@@ -1,1 +1,1 @@
-"""The sub-commands, one file each. Light to import: what needs numba is imported when a command runs."""
+"""The sub-commands, one file each. Keep imports light: load numba only when a command runs."""

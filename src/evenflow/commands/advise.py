@@ -1,4 +1,4 @@
-"""``evenflow advise``: how skewed is my key, what would each scheme do, which one to take, what to paste."""
+"""``evenflow advise``: measure key skew, compare the schemes, and recommend one with code to paste."""
 
 from __future__ import annotations
 
@@ -22,32 +22,30 @@ def advise(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A file, folder or pattern, as path#column, or a generator such as zipf:z=1.4,keys=1e5.",
+            help="A file, folder or glob pattern as path#column, or a generator such as zipf:z=1.4,keys=1e5.",
         ),
     ],
-    workers: Annotated[int, typer.Option(help="Number of workers (partitions of the Spark job).")],
-    key: Annotated[
-        list[str] | None, typer.Option(help="The column that is the key; repeat it for a key of several.")
-    ] = None,
-    time: Annotated[str | None, typer.Option(help="A column of times, for the figure over time.")] = None,
+    workers: Annotated[int, typer.Option(help="Number of workers (Spark partitions).")],
+    key: Annotated[list[str] | None, typer.Option(help="Key column; repeat for a composite key.")] = None,
+    time: Annotated[str | None, typer.Option(help="Time column, for the figure over time.")] = None,
     mergeable: Annotated[
         bool,
-        typer.Option(
-            "--mergeable", help="Partial results of a key can be merged: keys may be split (default)."
-        ),
+        typer.Option("--mergeable", help="Partial results can be merged, so keys may be split (default)."),
     ] = False,
     one_owner: Annotated[
-        bool, typer.Option("--one-owner", help="All rows of a key must go to one worker at a time.")
+        bool, typer.Option("--one-owner", help="All rows of a key must be on the same worker.")
     ] = False,
-    stateless: Annotated[bool, typer.Option("--stateless", help="The work keeps nothing per key.")] = False,
-    sample: Annotated[str, typer.Option(metavar="ROWS", help="Read at most so many rows, or 'all'.")] = "2e6",
+    stateless: Annotated[bool, typer.Option("--stateless", help="The job keeps no state per key.")] = False,
+    sample: Annotated[
+        str, typer.Option(metavar="ROWS", help="Maximum number of rows to read, or 'all'.")
+    ] = "2e6",
     seed: Annotated[int, typer.Option(help="Seed of the hash functions.")] = 0,
     as_json: Json = False,
     html: Annotated[
-        Path | None, typer.Option(help="Also write a report with figures, one HTML file.")
+        Path | None, typer.Option(help="Also write a self-contained HTML report with figures.")
     ] = None,
 ) -> None:
-    """Read a part of your data and recommend a scheme for it, with the lines of PySpark to paste.
+    """Sample your data and recommend a scheme, with PySpark code to paste.
 
     Example: `evenflow advise events.parquet --key user_id --workers 64 --html report.html`
     """
@@ -61,9 +59,9 @@ def advise(
 
         check_page_path(html)
     from evenflow.advisor import advise as advise_on
-    from evenflow.commands.compiling import compiling_is_said
+    from evenflow.commands.compiling import announce_compilation
 
-    with progress("advise") as watch, compiling_is_said():
+    with progress("advise") as watch, announce_compilation():
         advice = advise_on(data, workers, work, key=_key(key), time=time, sample=rows, seed=seed, watch=watch)
     if html is not None:
         from evenflow.report.advice_page import advice_page
@@ -75,17 +73,17 @@ def advise(
         return
     _show(advice)
     if html is not None:
-        _tell(f"The report with figures is in {html}.")
+        _print_paragraph(f"Wrote the report to {html}.")
 
 
 def _show(advice: Advice) -> None:
-    """Print the advice, what to do last: that is where people look."""
+    """Print the advice; the recommendation comes last, where a reader of a terminal looks first."""
     from evenflow.report.advice import facts_table, hottest_table, label_of, remarks, schemes_table
     from evenflow.report.tables import show
 
     show([facts_table(advice)])
     for remark in remarks(advice):
-        _tell(remark)
+        _print_paragraph(remark)
     typer.echo()
     show([hottest_table(advice)])
     typer.echo()
@@ -95,14 +93,14 @@ def _show(advice: Advice) -> None:
     heading = f"Recommended: {label_of(chosen.outcome)}"
     typer.echo()
     typer.secho(heading if is_terminal else f"### {heading}", bold=True)
-    _tell(chosen.reason)
+    _print_paragraph(chosen.reason)
     typer.echo(f"\n{chosen.code}" if is_terminal else f"\n```python\n{chosen.code}\n```")
     for note in chosen.notes:
-        _tell(note)
+        _print_paragraph(note)
 
 
-def _tell(text: str) -> None:
-    """Print a paragraph, broken between words on a terminal."""
+def _print_paragraph(text: str) -> None:
+    """Print a paragraph, wrapped on a terminal."""
     width = shutil.get_terminal_size().columns
     typer.echo("\n" + (textwrap.fill(text, width) if sys.stdout.isatty() else text))
 
@@ -111,7 +109,7 @@ def _work(mergeable: bool, one_owner: bool, stateless: bool) -> str:
     given = {"mergeable": mergeable, "one-owner": one_owner, "stateless": stateless}
     chosen = [name for name, is_given in given.items() if is_given]
     if len(chosen) > 1:
-        raise EvenflowError(f"--{chosen[0]} and --{chosen[1]} exclude each other; choose one.")
+        raise EvenflowError(f"--{chosen[0]} and --{chosen[1]} are mutually exclusive; choose one.")
     return chosen[0] if chosen else "mergeable"
 
 
@@ -127,5 +125,5 @@ def _rows(text: str) -> int | None:
     except ValueError:
         rows = 0.0
     if rows < 1 or rows != int(rows):
-        raise EvenflowError(f"--sample is {text!r}; it is a number of rows, such as 2e6, or 'all'.")
+        raise EvenflowError(f"--sample is {text!r}; it must be a number of rows, such as 2e6, or 'all'.")
     return int(rows)

@@ -1,4 +1,4 @@
-"""``evenflow bench``: how fast, as ratios within one run."""
+"""``evenflow bench``: performance, as ratios between interleaved runs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from evenflow.commands.terminal import Json, print_json, progress, whole
 bench = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Measure speed, as ratios within one run.\n\nExample: `evenflow bench routers --quick`",
+    help="Measure performance, as ratios between interleaved runs.\n\n"
+    "Example: `evenflow bench routers --quick`",
 )
 
-Quick = Annotated[bool, typer.Option("--quick", help="Smaller and fewer runs: rough numbers in seconds.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer, smaller runs: rough numbers within seconds.")]
 
 
 @bench.command()
 def routers(
     as_json: Json = False,
-    workers: Annotated[int, typer.Option(help="Number of workers; the limits are for 100.")] = 100,
+    workers: Annotated[int, typer.Option(help="Number of workers; the limits apply to 100.")] = 100,
     messages: Annotated[
-        int, typer.Option(parser=whole, metavar="COUNT", help="Messages of each stream, such as 1e7.")
+        int, typer.Option(parser=whole, metavar="COUNT", help="Messages per stream, such as 1e7.")
     ] = 10_000_000,
     quick: Quick = False,
 ) -> None:
-    """Every scheme against key grouping: time, growth with workers, memory, other implementations.
+    """Compare every scheme with key grouping: time, scaling with workers, memory, other implementations.
 
     Example: `evenflow bench routers --workers 1000 --messages 1e6`
     """
@@ -37,7 +38,7 @@ def routers(
 
 @bench.command()
 def spark(as_json: Json = False, quick: Quick = False) -> None:
-    """On Spark: balance beside repartition, aggregate and apply beside what one writes by hand.
+    """On Spark: compare balance with repartition, and aggregate and apply with hand-written equivalents.
 
     Example: `evenflow bench spark --quick`
     """
@@ -47,7 +48,7 @@ def spark(as_json: Json = False, quick: Quick = False) -> None:
 
 @bench.command()
 def stateful(as_json: Json = False, quick: Quick = False) -> None:
-    """Keyed state on Spark: what moves when workers join, cost of a batch, throughput beside Spark's state.
+    """Keyed state on Spark: migration when workers join, cost per batch, throughput against Spark's state.
 
     Example: `evenflow bench stateful --quick`
     """
@@ -57,7 +58,7 @@ def stateful(as_json: Json = False, quick: Quick = False) -> None:
 
 @bench.command("all")
 def everything(as_json: Json = False, quick: Quick = False) -> None:
-    """All of these, each shown when it is done; JSON is one object with a list for each.
+    """Run all benchmarks, printing each as it finishes; JSON is one object with a list per benchmark.
 
     Example: `evenflow bench all > results.md`
     """
@@ -69,27 +70,27 @@ def everything(as_json: Json = False, quick: Quick = False) -> None:
 
 
 def measure_all(names: Sequence[str], quick: bool, as_json: bool, package: str = "evenflow.bench") -> None:
-    """Measure one benchmark after the other; tables come as they are done, JSON at the end."""
-    found = {}
+    """Run the benchmarks in order; print tables as they finish, or JSON at the end."""
+    results = {}
     for name in names:
-        found[name] = measure(name, package, quick=quick)
+        results[name] = measure(name, package, quick=quick)
         if not as_json:
-            show(name, found[name], as_json, package)
+            show(name, results[name], as_json, package)
             typer.echo()
     if as_json:
-        print_json(found)
+        print_json(results)
 
 
 def measure(name: str, package: str = "evenflow.bench", **options: Any) -> list[dict[str, Any]]:
-    """Run one benchmark with its progress on standard error, and return its rows."""
+    """Run one benchmark, with progress on standard error, and return its rows."""
     module = importlib.import_module(f"{package}.{name}")
-    with progress(f"bench {name}") as say:
-        rows: list[dict[str, Any]] = module.run(**options, say=say)
+    with progress(f"bench {name}") as bar:
+        rows: list[dict[str, Any]] = module.run(**options, progress=bar)
     return rows
 
 
 def show(name: str, rows: list[dict[str, Any]], as_json: bool, package: str = "evenflow.bench") -> None:
-    """Print the rows of one benchmark as its tables, or as JSON."""
+    """Print the rows of a benchmark as tables or as JSON."""
     if as_json:
         print_json(rows)
         return
@@ -99,7 +100,7 @@ def show(name: str, rows: list[dict[str, Any]], as_json: bool, package: str = "e
 
 
 def _needs_spark(name: str) -> None:
-    """Say at once what a benchmark needs installed, not after minutes of measuring."""
+    """Report a missing extra up front, not after minutes of measuring."""
     from evenflow.extras import require
 
     if name in {"spark", "stateful"}:

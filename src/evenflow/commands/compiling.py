@@ -1,4 +1,4 @@
-"""Tell people once that kernels are being compiled: after installing, the first command waits for that."""
+"""Announce kernel compilation, which delays the first command after an installation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from evenflow.commands.terminal import say
+from evenflow.commands.terminal import notify
 
 
 @contextmanager
-def compiling_is_said() -> Iterator[None]:
-    """Say so when numba begins to compile, instead of loading what it compiled before."""
+def announce_compilation() -> Iterator[None]:
+    """Print a line, once, when numba compiles a kernel instead of loading it from the cache."""
     from numba.core import event
 
     class Listener(event.Listener):
@@ -21,7 +21,7 @@ def compiling_is_said() -> Iterator[None]:
         def on_start(self, event: Any) -> None:
             if not self.announced:
                 self.announced = True
-                say("Compiling kernels (first run only, up to a minute); cached afterwards.")
+                notify("Compiling kernels (first run only, up to a minute); cached afterwards.")
 
         def on_end(self, event: Any) -> None:
             pass

@@ -1,4 +1,4 @@
-"""``evenflow demo``: two skewed streams through plain hashing and through evenflow, on Spark."""
+"""``evenflow demo``: compare plain hashing with evenflow on two skewed streams, on Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenflow.commands.run import session
-from evenflow.commands.terminal import Json, print_json, say
+from evenflow.commands.terminal import Json, notify, print_json
 from evenflow.java import SHORT_RUNS
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ BAR = 24
 
 
 @dataclass
-class Ran:
-    """One stream through one scheme: how far it is, and how it ended."""
+class Run:
+    """One stream through one scheme: its progress and its result."""
 
     scheme: str
     rows: list[int]
     busy: list[float] = field(default_factory=list)
     batches: int = 0
-    seconds: float | None = None  # until it ended
+    seconds: float | None = None  # None while it is running
 
     @property
     def max_over_mean(self) -> float:
-        """What the fullest worker got, relative to the mean."""
+        """Load of the fullest worker, relative to the mean."""
         return max(self.rows) * len(self.rows) / max(1, sum(self.rows))
 
     @property
     def title(self) -> str:
-        """How far it is, in a few words."""
+        """Scheme and progress, for a heading."""
         if self.seconds is not None:
             return f"{NAMES[self.scheme]}: {self.seconds:.1f} s"
         return f"{NAMES[self.scheme]}: batch {self.batches} of {BATCHES}" if self.batches else "..."
@@ -58,23 +58,24 @@ class Stream:
 
     name: str
     source: str
-    ran: dict[str, Ran] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
 
 
 def demo(
     words: Annotated[
-        Path, typer.Option(help="A Parquet file with a column key; without it, only the generated stream.")
+        Path,
+        typer.Option(help="Parquet file with a column 'key'; if missing, only the generated stream runs."),
     ] = WORDS,
     workers: Annotated[int, typer.Option(help="Number of workers, each a Python process.")] = 16,
-    rows: Annotated[int, typer.Option(help="Rows of each micro-batch.")] = 32_000,
-    work: Annotated[float, typer.Option(help="Microseconds that a row costs its worker.")] = 400.0,
-    html: Annotated[Path, typer.Option(help="The page to write.")] = Path("demo/index.html"),
+    rows: Annotated[int, typer.Option(help="Rows per micro-batch.")] = 32_000,
+    work: Annotated[float, typer.Option(help="Microseconds of work per row.")] = 400.0,
+    html: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("demo/index.html"),
     figure: Annotated[
-        Path | None, typer.Option(help="Also draw the first stream's loads into this file.")
+        Path | None, typer.Option(help="Also plot the loads of the first stream to this file.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Stream skewed keys through plain hashing and through evenflow on local Spark, and compare.
+    """Compare plain hashing with evenflow on streams of skewed keys, on local Spark.
 
     Example: `evenflow demo --workers 8`
     """
@@ -94,7 +95,7 @@ def demo(
                 0, Stream("words of the State of the Union", _cut(_read(words, rows), Path(folder) / "words"))
             )
         else:
-            say(f"there is no {words}; going on with a generated stream alone.")
+            notify(f"{words} not found; using the generated stream only.")
         with _watched(streams, workers) as watch, session(f"local[{workers}]", 2, SHORT_RUNS) as spark:
             for scheme in SCHEMES:
                 warm_up = f"zipf:z=1,keys=1000,messages={2 * workers}"
@@ -109,14 +110,14 @@ def demo(
     if figure is not None:
         save(lambda: draw_before_and_after(streams[0]), figure)
     if as_json:
-        print_json([_as_json(stream, ran) for stream in streams for ran in stream.ran.values()])
+        print_json([_as_json(stream, run) for stream in streams for run in stream.runs.values()])
         return
-    show([compared(streams, work)])
-    say(f"the same with figures: {html}")
+    show([comparison(streams, work)])
+    notify(f"wrote the report with figures to {html}")
 
 
 def _read(words: Path, rows: int) -> Iterator[Any]:
-    """Yield the keys of a file, as many as a micro-batch has at a time."""
+    """Yield the keys of a file, one micro-batch at a time."""
     import pyarrow.parquet as pq
 
     for batch in pq.ParquetFile(words).iter_batches(rows, columns=["key"]):
@@ -124,7 +125,7 @@ def _read(words: Path, rows: int) -> Iterator[Any]:
 
 
 def _drifting(rows: int) -> Iterator[Any]:
-    """Yield the keys of a generated stream whose hot keys change."""
+    """Yield the keys of a generated stream with drifting hot keys."""
     from evenflow.streams import open_stream
 
     for chunk in open_stream(f"{DRIFT},messages={rows * BATCHES}").chunks(rows):
@@ -132,7 +133,7 @@ def _drifting(rows: int) -> Iterator[Any]:
 
 
 def _cut(batches: Iterator[Any], folder: Path) -> str:
-    """Write the first keys of a stream as one file per micro-batch."""
+    """Write one file per micro-batch."""
     import os
 
     import pyarrow as pa
@@ -147,28 +148,28 @@ def _cut(batches: Iterator[Any], folder: Path) -> str:
 
 
 def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, rows: int, watch: Any) -> None:
-    """Send a stream through a scheme."""
+    """Run a stream through a scheme."""
     from evenflow.apps.counting import Counting
     from evenflow.runner.pipeline import Job
     from evenflow.runner.pipeline import run as run_job
     from evenflow.runner.sources import open_input
     from evenflow.schemes.base import scheme as scheme_named
 
-    ran = stream.ran[scheme] = Ran(scheme, [0] * workers)
+    state = stream.runs[scheme] = Run(scheme, [0] * workers)
 
-    def look(seen: Progress) -> None:
-        ran.rows, ran.batches, ran.busy = list(seen.rows), seen.batches, seen.busy
+    def update(seen: Progress) -> None:
+        state.rows, state.batches, state.busy = list(seen.rows), seen.batches, seen.busy
         watch(stream)
 
     opened = open_input(spark, stream.source, ["key"], rows_per_batch=rows)
     start = time.perf_counter()
-    mode = "planned" if scheme == "key" else "online"  # online routers know from the first row on
-    run_job(Job(opened, Counting(work=work), workers, scheme_named(scheme), mode), look)
-    ran.seconds = time.perf_counter() - start
+    mode = "planned" if scheme == "key" else "online"  # online routers adapt from the first row
+    run_job(Job(opened, Counting(work=work), workers, scheme_named(scheme), mode), update)
+    state.seconds = time.perf_counter() - start
     watch(stream)
 
 
-def compared(streams: list[Stream], work: float) -> Table:
+def comparison(streams: list[Stream], work: float) -> Table:
     """Return the comparison as a table."""
     from evenflow.report.tables import Table
 
@@ -176,75 +177,73 @@ def compared(streams: list[Stream], work: float) -> Table:
         (
             stream.name if scheme == SCHEMES[0] else "",
             NAMES[scheme],
-            sum(ran.rows),
-            ran.max_over_mean,
-            max(ran.busy, default=0.0),
-            ran.seconds,
+            sum(run.rows),
+            run.max_over_mean,
+            max(run.busy, default=0.0),
+            run.seconds,
         )
         for stream in streams
-        for scheme, ran in stream.ran.items()
+        for scheme, run in stream.runs.items()
     ]
     return Table(
-        f"The same rows, each costing its worker {work:g} microseconds",
-        ("stream", "placed by", "rows", "fullest / mean", "busiest worker s", "whole run s"),
+        f"The same rows, {work:g} microseconds of work each",
+        ("stream", "placed by", "rows", "max/mean load", "busiest worker (s)", "total (s)"),
         lines,
-        note="Hashing is what repartition(n, key) does.",
+        note="Hashing is repartition(n, key).",
     )
 
 
-def _as_json(stream: Stream, ran: Ran) -> dict[str, Any]:
+def _as_json(stream: Stream, run: Run) -> dict[str, Any]:
     return {
         "stream": stream.name,
-        "scheme": ran.scheme,
-        "rows_per_worker": ran.rows,
-        "max_over_mean": ran.max_over_mean,
-        "busy_seconds": ran.busy,
-        "seconds": ran.seconds,
+        "scheme": run.scheme,
+        "rows_per_worker": run.rows,
+        "max_over_mean": run.max_over_mean,
+        "busy_seconds": run.busy,
+        "seconds": run.seconds,
     }
 
 
 @contextmanager
 def _watched(streams: list[Stream], workers: int) -> Iterator[Any]:
-    """Show the load of every worker live on a terminal, else a line per run."""
+    """Show the load of every worker live on a terminal, otherwise print a line per run."""
     if not sys.stderr.isatty():
         shown: set[str] = set()
 
-        def tell(stream: Stream) -> None:
-            for ran in stream.ran.values():
-                line = f"demo: {stream.name}, {ran.title}, fullest worker {ran.max_over_mean:.2f} of the mean"
-                if ran.seconds is not None and line not in shown:
+        def print_finished(stream: Stream) -> None:
+            for run in stream.runs.values():
+                line = f"demo: {stream.name}, {run.title}, max/mean load {run.max_over_mean:.2f}"
+                if run.seconds is not None and line not in shown:
                     shown.add(line)
-                    say(line)
+                    notify(line)
 
-        say("demo: starting Spark")
-        yield tell
+        notify("demo: starting Spark")
+        yield print_finished
         return
     from rich.console import Console
     from rich.live import Live
 
-    with Live(
-        "Spark is starting ...", console=Console(stderr=True), transient=True, auto_refresh=False
-    ) as live:
+    with Live("Starting Spark ...", console=Console(stderr=True), transient=True, auto_refresh=False) as live:
         yield lambda stream: live.update(_bars(stream, workers), refresh=True)
 
 
 def _bars(stream: Stream, workers: int) -> Any:
-    """Return rows per worker of both schemes, side by side."""
+    """Return the rows per worker of both schemes, side by side."""
     import rich.table
     from rich.text import Text
 
     table = rich.table.Table(title=f"Rows per worker: {stream.name}", title_justify="left")
     table.add_column("worker", justify="right")
-    shown = [stream.ran[scheme] for scheme in SCHEMES if scheme in stream.ran]
-    for ran in shown:
-        table.add_column(ran.title, min_width=BAR + 14)
-    full = max(1, *(max(ran.rows) for ran in shown))
+    runs = [stream.runs[scheme] for scheme in SCHEMES if scheme in stream.runs]
+    for run in runs:
+        table.add_column(run.title, min_width=BAR + 14)
+    full = max(1, *(max(run.rows) for run in runs))
     colours = {"key": "red", "fill": "blue"}
     for worker in range(workers):
         cells = [
-            Text("█" * round(BAR * ran.rows[worker] / full), colours[ran.scheme])
-            + Text(f" {ran.rows[worker]:,}", "default")
-            for ran in shown
+            Text("█" * round(BAR * run.rows[worker] / full), colours[run.scheme])
+            + Text(f" {run.rows[worker]:,}", "default")
+            for run in runs
         ]
         table.add_row(str(worker), *cells)
     return table

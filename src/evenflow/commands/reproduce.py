@@ -1,4 +1,4 @@
-"""``evenflow reproduce``: the papers' figures and tables, with a verdict on every claim."""
+"""``evenflow reproduce``: reproduce the papers' figures and tables, with a verdict on every claim."""
 
 from __future__ import annotations
 
@@ -9,46 +9,44 @@ from typing import Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, print_json, progress, say
+from evenflow.commands.terminal import Json, notify, print_json, progress
 
 
 def reproduce(
     figures: Annotated[
-        list[str] | None, typer.Argument(help="PAPER or PAPER/FIGURE, as --list shows them; none: all.")
+        list[str] | None, typer.Argument(help="PAPER or PAPER/FIGURE (see --list). Default: all.")
     ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Only list the figures and their claims.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List the figures and their claims.")] = False,
     scale: Annotated[str, typer.Option(help="small (minutes) or paper (the papers' own sizes).")] = "small",
     on: Annotated[
-        str, typer.Option(help="simulator, or spark: the papers' deployments on a real engine.")
+        str, typer.Option(help="simulator, or spark for the papers' deployments on a real engine.")
     ] = "simulator",
     master: Annotated[
-        str | None, typer.Option(help="With --on spark: the cluster; none: this machine, a slot per worker.")
+        str | None, typer.Option(help="With --on spark: the cluster. Default: local, one slot per worker.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Parallel processes; 0: one per core; one on Spark.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Parallel processes; 0 is one per core. Spark uses one.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for figures, points and verdicts; none: results/papers or results/deployments."
+            help="Folder for figures, points and verdicts. Default: results/papers or results/deployments."
         ),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=SPEC: use this stream for a paper's data set, e.g. WP=w.csv#page."),
+        typer.Option(help="NAME=SPEC: the stream to use for a paper's data set, e.g. WP=w.csv#page."),
     ] = None,
     joining: Annotated[
         list[str] | None,
-        typer.Option("--with", help="A scheme that joins every figure that compares schemes."),
+        typer.Option("--with", help="Add this scheme to every figure that compares schemes."),
     ] = None,
     own: Annotated[
         list[str] | None,
-        typer.Option("--scheme", help="module:name of a scheme of yours, to use with --with."),
+        typer.Option("--scheme", help="Your own scheme as module:name, for use with --with."),
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Also write the table of verdicts to this Markdown file.")
-    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write the verdicts to this Markdown file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make the papers' figures again and judge what the papers say of them; an interrupted run goes on.
+    """Reproduce the papers' figures and check their claims; an interrupted run can be resumed.
 
     Example: `evenflow reproduce choices/fig1 dynamic --jobs 2`
 
@@ -67,7 +65,7 @@ def reproduce(
     if on not in ("simulator", "spark"):
         raise EvenflowError(f"--on is {on!r}; choose simulator or spark.")
     if master is not None and on != "spark":
-        raise EvenflowError(f"--master is {master!r} without --on spark; add it, or leave the master out.")
+        raise EvenflowError(f"--master is {master!r} but --on is {on}; add --on spark, or omit --master.")
     out = out or Path("results/papers" if on == "simulator" else "results/deployments")
     chosen = find(figures or [], on)
     if show:
@@ -95,7 +93,7 @@ def reproduce(
 
                 outcome = run(chosen, config, out, jobs or os.cpu_count() or 1, follow, own or [])
     except KeyboardInterrupt:
-        say(f"finished points are kept in {out / 'points'}; the same command goes on from there.")
+        notify(f"finished points are in {out / 'points'}; run the same command again to resume.")
         raise
     html = write_html(outcome, chosen, out, scale)
     if page is not None and on == "spark":
@@ -108,13 +106,13 @@ def reproduce(
         print_json(outcome.claims)
     else:
         _show_claims(outcome.claims)
-    say(f"{summary(outcome.claims)}; figures in {html}")
+    notify(f"{summary(outcome.claims)}; figures in {html}")
     for claim in gates(outcome.claims):
         if claim["verdict"] != HOLDS:
             figure, text = f"{claim['paper']}/{claim['figure']}", claim["claim"]
-            say(f"{figure}: {text}: {claim['measured']}, not {claim['expected']}")
+            notify(f"{figure}: {text}: measured {claim['measured']}, expected {claim['expected']}")
     for name, why in outcome.failures.items():
-        say(f"{name} failed: {why.splitlines()[-1]}")
+        notify(f"{name} failed: {why.splitlines()[-1]}")
     if outcome.failures:
         raise typer.Exit(1)
 

@@ -1,4 +1,4 @@
-"""``evenflow run``: the whole pipeline on Spark: source, balanced workers, aggregate, sink; live loads."""
+"""``evenflow run``: a complete pipeline on Spark, from source to sink, with live worker loads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenflow.commands.schemes import complete_scheme
-from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, print_json, say, whole
+from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from evenflow.runner.pipeline import Progress
 
 _BAR = 30
-_MOST_WORKERS = 16  # shown
-UNEVEN = 1.1  # of the mean: worth a word
+_MOST_WORKERS = 16  # shown in the table
+UNEVEN = 1.1  # max/mean load worth a hint
 
 
 def complete_app(incomplete: str) -> list[str]:
-    """Return the apps that begin so, for the shell."""
+    """Return the matching apps, for shell completion."""
     from evenflow.apps import apps
 
     return [name for name in apps() if name.startswith(incomplete)]
 
 
 def _show_apps(wanted: bool) -> None:
-    """Print every app with its parameters, and end."""
+    """Print every app with its parameters and exit."""
     if not wanted:
         return
     from evenflow.apps import apps
@@ -46,8 +46,8 @@ def _show_apps(wanted: bool) -> None:
         (name, kind.summary, ", ".join(f"{f.name}={_default(f.default)}" for f in dataclasses.fields(kind)))  # type: ignore[arg-type]
         for name, kind in apps().items()
     ]
-    note = "Parameters are written after a colon: --app vwap:price=close,size=volume"
-    show([Table("Apps", ("app", "what it does", "parameters and their defaults"), rows, note)])
+    note = "Parameters follow a colon: --app vwap:price=close,size=volume"
+    show([Table("Apps", ("app", "description", "parameters and defaults"), rows, note)])
     raise typer.Exit
 
 
@@ -62,15 +62,16 @@ def run(
         str | None,
         typer.Option(
             help="Files (path or path#column), a generator (zipf:z=1.4,messages=1e6; documents, points, "
-            "trades), or 'rate'. Default: generated rows that fit the app."
+            "trades), or 'rate'. Default: rows generated for the app."
         ),
     ] = None,
     key: Annotated[
-        list[str] | None, typer.Option(help="The key's column; repeat it for several. Text: its words.")
+        list[str] | None,
+        typer.Option(help="Key column; repeat for a composite key. Text files: the words."),
     ] = None,
     workers: Annotated[int, typer.Option(help="Number of workers (partitions).")] = 8,
     scheme: Annotated[
-        str, typer.Option(help="A scheme, parameters after a colon.", autocompletion=complete_scheme)
+        str, typer.Option(help="Scheme, with parameters after a colon.", autocompletion=complete_scheme)
     ] = "fill",
     mode: Annotated[str, typer.Option(help="auto, planned or online.")] = "auto",
     app: Annotated[
@@ -81,27 +82,29 @@ def run(
             autocompletion=complete_app,
         ),
     ] = "count",
-    top: Annotated[int, typer.Option(help="How many keys (or classes) to show and to remember.")] = 10,
+    top: Annotated[int, typer.Option(help="How many keys (or classes) to keep and show.")] = 10,
     master: Annotated[
-        str, typer.Option(help="Spark's address: local[*], spark://host:7077, sc://host for Connect.")
+        str, typer.Option(help="Spark master: local[*], spark://host:7077, or sc://host for Connect.")
     ] = "local[*]",
     checkpoint: Annotated[
         str | None,
-        typer.Option(help="A folder to go on from after a stop; every executor must be able to write it."),
+        typer.Option(help="Folder to resume from after a stop; must be writable by every executor."),
     ] = None,
     sink: Annotated[
-        str | None, typer.Option(help="A folder for the results of every micro-batch; else only the top.")
+        str | None, typer.Option(help="Folder for the results of every micro-batch. Default: only the top.")
     ] = None,
     at_once: Annotated[
-        bool, typer.Option("--at-once", help="Read all rows in one job, not as a stream.")
+        bool, typer.Option("--at-once", help="Read all rows in one batch job instead of streaming.")
     ] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Files: wait for new ones until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Files: keep waiting for new ones until Ctrl-C.")
+    ] = False,
     batch: Annotated[
         int | None,
         typer.Option(
             parser=whole,
             metavar="COUNT",
-            help="Generators: rows of a micro-batch. Default: a tenth of all, at most 100,000.",
+            help="Generators: rows per micro-batch. Default: a tenth of all rows, at most 100,000.",
         ),
     ] = None,
     rate: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="rate: rows per second.")] = 10_000,
@@ -113,14 +116,14 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Run a keyed stream through balanced workers on Spark, with the load of each worker shown live.
+    """Process a keyed stream on balanced Spark workers, showing the load of each worker live.
 
     Example: `evenflow run --source zipf:z=1.4,messages=1e6 --app top-k --workers 8`
 
     Example: `evenflow run --source trades.csv --key symbol --app vwap:price=close,size=volume`
 
-    Ctrl-C stops it; with `--checkpoint` the same command goes on where it stopped, without losing or
-    repeating a row.
+    Ctrl-C stops it; with `--checkpoint` the same command resumes where it stopped, and every row is
+    processed exactly once.
     """
     from evenflow.extras import require
 
@@ -131,7 +134,7 @@ def run(
     chosen, wanted = parse_scheme(scheme), parse_app(app)
     for name, value in (("--workers", workers), ("--batch", batch), ("--rate", rate), ("--top", top)):
         if value is not None and value < 1:
-            raise EvenflowError(f"{name} is {value}; it is 1 or more.")
+            raise EvenflowError(f"{name} is {value}; it must be at least 1.")
     from evenflow.runner.pipeline import Job
     from evenflow.runner.pipeline import run as run_job
     from evenflow.runner.sources import check_source, open_input
@@ -139,12 +142,12 @@ def run(
     rows = source or wanted.source
     check_source(rows)
     with session(master, workers) as spark, _shown(wanted, top) as watch:
-        watch.say(f"Spark is there; starting {wanted.name} on {rows}")
+        watch.status(f"Spark started; running {wanted.name} on {rows}")
         opened = open_input(
             spark, rows, key or [], rate=rate, rows_per_batch=batch, follow=follow, keys=wanted.keys
         )
         job = Job(opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once)
-        with _interrupts_go_to(watch):
+        with _deferred_interrupts(watch):
             stopped = False
             try:
                 run_job(job, watch)
@@ -157,25 +160,25 @@ def run(
         and watch.seen.batches == 1
         and watch.seen.max_over_mean > UNEVEN
     ):
-        say("there was only one micro-batch to learn the hot keys from; --at-once plans with all rows first.")
+        notify("only one micro-batch to learn the hot keys from; --at-once plans with all rows first.")
     if stopped:
         again = (
-            "the same command goes on from there"
+            "run the same command again to resume"
             if checkpoint
-            else "all rows would be read again"
+            else "a new run starts from the first row"
             if at_once
-            else "give --checkpoint to go on next time"
+            else "use --checkpoint to be able to resume"
         )
-        say(f"stopped after {watch.seen.batches if watch.seen else 0} batches; {again}.")
+        notify(f"stopped after {watch.seen.batches if watch.seen else 0} batches; {again}.")
         raise typer.Exit(130)
 
 
 @contextmanager
 def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
-    """Make a session for one command, quiet, and end it.
+    """Run one command in a quiet session of its own.
 
-    What Spark and its workers write to standard error goes to a file, which is named if something fails.
-    ``java``: options for a JVM that is started here.
+    Standard error of Spark and its workers goes to a log file, which is named in the error if the command
+    fails. ``java`` has options for a JVM started here.
     """
     from pyspark.sql import SparkSession
 
@@ -205,7 +208,7 @@ def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
     except Exception as error:
         kept = Path(log).with_suffix(".failed.log")
         Path(log).rename(kept)
-        raise EvenflowError(f"{_first_line(error)} (Spark at {master}; it wrote {kept})") from error
+        raise EvenflowError(f"{_first_line(error)} (Spark at {master}; log: {kept})") from error
     finally:
         Path(log).unlink(missing_ok=True)
 
@@ -220,7 +223,7 @@ _QUIET = {
 
 @contextmanager
 def _standard_error_to(file: int) -> Iterator[None]:
-    """Let processes that start now inherit ``file`` as their standard error."""
+    """Give processes started in this context ``file`` as their standard error."""
     sys.stderr.flush()
     own = os.dup(2)
     os.dup2(file, 2)
@@ -238,7 +241,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class Watch:
-    """Shows how far a run is: a live table on a terminal, else a line now and again."""
+    """Shows the progress of a run: a live table on a terminal, otherwise a line every few seconds."""
 
     def __init__(self, app: App, top: int, live: Any = None):
         self.app = app
@@ -249,15 +252,15 @@ class Watch:
         self._last = 0.0
         self._batches = -1
 
-    def say(self, what: str) -> None:
-        """Say something before there is progress."""
+    def status(self, what: str) -> None:
+        """Show a message before there is progress."""
         if self.live is not None:
             self.live.update(what, refresh=True)
         else:
-            say(f"run: {what}")
+            notify(f"run: {what}")
 
     def __call__(self, seen: Progress) -> None:
-        """Show it, if there is something new; this is where a run can be interrupted."""
+        """Show new progress; this is also where a run is interrupted."""
         self.seen = seen
         if self.interrupted:
             raise KeyboardInterrupt
@@ -265,22 +268,22 @@ class Watch:
             self._draw(seen)
         elif seen.batches > self._batches and time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
             self._last, self._batches = time.monotonic(), seen.batches
-            say(f"run: {seen.line()}")
+            notify(f"run: {seen.line()}")
 
     def _draw(self, seen: Progress) -> None:
         from rich.console import Group
 
-        if seen.batches > self._batches or not seen.batches:  # what is known changes with a batch
+        if seen.batches > self._batches or not seen.batches:  # results change only with a batch
             self._batches = seen.batches
             tables = [table_of(seen), *(self.app.tables(seen.view, self.top) if seen.view else [])]
             self.live.update(Group(*(table.framed() for table in tables)), refresh=True)
 
 
 @contextmanager
-def _interrupts_go_to(watch: Watch) -> Iterator[None]:
-    """Let Ctrl-C wait until the run looks: in the middle of a call to Spark it would break the connection.
+def _deferred_interrupts(watch: Watch) -> Iterator[None]:
+    """Defer Ctrl-C to the next progress update: during a call to Spark it would break the connection.
 
-    A second Ctrl-C does not wait.
+    A second Ctrl-C interrupts at once.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -307,7 +310,7 @@ def _shown(app: App, top: int) -> Iterator[Watch]:
 
 
 def table_of(seen: Progress) -> Any:
-    """Return rows and seconds per worker as a table; of many workers the fullest and the emptiest."""
+    """Return rows and busy seconds per worker; for many workers only the fullest and the emptiest."""
     from evenflow.report.tables import Table
 
     order = sorted(range(seen.workers), key=lambda worker: (-seen.rows[worker], worker))
@@ -326,7 +329,7 @@ def table_of(seen: Progress) -> Any:
         )
         for worker in order
     ]
-    return Table("Rows per worker", ("worker", "rows", "of mean", "busy s", ""), rows, note=seen.line())
+    return Table("Rows per worker", ("worker", "rows", "rows / mean", "busy (s)", ""), rows, note=seen.line())
 
 
 def _report(seen: Progress | None, app: App, top: int, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``evenflow schemes``: what there is, and what each scheme declares about itself."""
+"""``evenflow schemes``: the available schemes and their declared properties."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROPERTIES = {
 
 
 def complete_scheme(incomplete: str) -> list[str]:
-    """Return the scheme names that begin so, for the shell."""
+    """Return the matching scheme names, for shell completion."""
     import evenflow as ef
 
     return [name for name in ef.list_schemes() if name.startswith(incomplete)]
@@ -33,7 +33,7 @@ def complete_scheme(incomplete: str) -> list[str]:
 
 def schemes(
     name: Annotated[
-        str | None, typer.Argument(help="Show this scheme alone, in full.", autocompletion=complete_scheme)
+        str | None, typer.Argument(help="Show one scheme in full.", autocompletion=complete_scheme)
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -60,15 +60,15 @@ def schemes(
         [
             Table(
                 "Schemes",
-                ("scheme", "also", "paper", "what it does", "properties"),
+                ("scheme", "aliases", "paper", "description", "properties"),
                 [
-                    (kind.name, ", ".join(kind.aliases), kind.paper, kind.summary, _words(kind))
+                    (kind.name, ", ".join(kind.aliases), kind.paper, kind.summary, _property_names(kind))
                     for kind in kinds
                 ],
                 note=_LEGEND,
             ),
             Table(
-                "Parameters and their defaults",
+                "Parameters and defaults",
                 ("scheme", "parameters"),
                 [(kind.name, _defaults(kind)) for kind in kinds],
             ),
@@ -77,14 +77,14 @@ def schemes(
 
 
 _LEGEND = (
-    "Properties: a scheme that splits keys may have a key on several workers; load, time, reports: what its "
-    "decisions depend on; plannable: they can be a table made before the rows are seen; rescales: a running "
-    "router can change its number of workers."
+    "Properties: splits keys: a key may be on several workers; load, time, reports: inputs that decisions "
+    "depend on; plannable: decisions can be precomputed as a table; rescales: the number of workers can "
+    "change while a router runs."
 )
 
 
 def describe(kind: type[Scheme]) -> dict[str, Any]:
-    """Return what a scheme says of itself, as plain data."""
+    """Return a scheme's declarations as plain data."""
     return {
         "name": kind.name,
         "aliases": list(kind.aliases),
@@ -99,13 +99,13 @@ def describe(kind: type[Scheme]) -> dict[str, Any]:
 
 
 def description(kind: type[Scheme]) -> str:
-    """Return a scheme's documentation: its class's, then its file's, which follows the paper."""
+    """Return a scheme's documentation: its class docstring, then its module's, which follows the paper."""
     texts = (kind.__doc__, sys.modules[kind.__module__].__doc__)
     return "\n\n".join(inspect.cleandoc(text) for text in texts if text)
 
 
-def _words(kind: type[Scheme]) -> str:
-    return ", ".join(word for name, word in PROPERTIES.items() if getattr(kind, name))
+def _property_names(kind: type[Scheme]) -> str:
+    return ", ".join(label for name, label in PROPERTIES.items() if getattr(kind, name))
 
 
 def _defaults(kind: type[Scheme]) -> str:

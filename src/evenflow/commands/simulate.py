@@ -1,4 +1,4 @@
-"""``evenflow simulate``: send a stream through schemes and measure, without any cluster."""
+"""``evenflow simulate``: route a stream through schemes and measure the result, without a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.commands.terminal import Json, Progress, print_json, progress, say, whole
+from evenflow.commands.terminal import Json, Progress, notify, print_json, progress, whole
 from evenflow.errors import EvenflowError
 from evenflow.spec import read_whole
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evenflow.schemes import Scheme
     from evenflow.simulator import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
 
-WORTH_A_PROCESS = 2e7  # messages in all; below that a process takes longer to start than it saves
+WORTH_A_PROCESS = 2e7  # messages in total; below that, starting a process costs more than it saves
 queue_option = partial(typer.Option, rich_help_panel="Queues")
 event_option = partial(typer.Option, rich_help_panel="Events")
 
@@ -26,7 +26,8 @@ def simulate(
     scheme: Annotated[
         str,
         typer.Option(
-            help="Schemes, parameters after a colon: key,d-choices:epsilon=1e-3,distinct=no,fill; or 'all'."
+            help="Schemes, with parameters after a colon: key,d-choices:epsilon=1e-3,distinct=no,fill; "
+            "or 'all'."
         ),
     ],
     stream: Annotated[
@@ -34,16 +35,16 @@ def simulate(
         typer.Option(help="A generator, zipf:z=1.4,keys=1e5,messages=1e7,seed=1, or a file, path#column."),
     ],
     workers: Annotated[str, typer.Option(metavar="N[,N2..]", help="Numbers of workers.")] = "100",
-    sources: Annotated[int, typer.Option(help="Number of sources; each has a router of its own.")] = 5,
+    sources: Annotated[int, typer.Option(help="Number of sources, each with its own router.")] = 5,
     seed: Annotated[
-        int, typer.Option(help="Seed of hashes, feed and arrivals; the stream has its own in its spelling.")
+        int, typer.Option(help="Seed of hashes, feed and arrivals; generators take their own seed=.")
     ] = 0,
     key: Annotated[
-        list[str] | None, typer.Option(help="The key's column of a file; repeat it for several.")
+        list[str] | None, typer.Option(help="Files: key column; repeat for a composite key.")
     ] = None,
-    time: Annotated[str | None, typer.Option(help="The time column of a file.")] = None,
+    time: Annotated[str | None, typer.Option(help="Files: time column.")] = None,
     feed: Annotated[
-        str, typer.Option(help="How sources get messages: shuffle, key, skewed or skewed:1.5.")
+        str, typer.Option(help="How messages reach the sources: shuffle, key, skewed or skewed:1.5.")
     ] = "shuffle",
     head: Annotated[
         float | None,
@@ -52,66 +53,64 @@ def simulate(
     resources: Annotated[
         str | None,
         typer.Option(
-            help="One-owner schemes: cost of state, computation, communication, each C, L or Q, as LCL."
+            help="One-owner schemes: cost of state, computation and communication, each C, L or Q: LCL."
         ),
     ] = None,
     capacity: Annotated[
         str | None,
-        queue_option(help="Capacities of the workers: 3x5,7x1, or a file of numbers."),
+        queue_option(help="Worker capacities, such as 3x5,7x1, or a file of numbers."),
     ] = None,
     rate: Annotated[
         float | None,
-        queue_option(help="Messages per second; else the stream's own times, or 10000."),
+        queue_option(help="Messages per second. Default: the stream's own times, or 10000."),
     ] = None,
     load: Annotated[
         str | None,
-        queue_option(
-            help="Scale capacities so that this share of them is used (0.8); 'none' takes them as they are."
-        ),
+        queue_option(help="Scale capacities to this utilisation (0.8); 'none' uses them as given."),
     ] = None,
     arrivals: Annotated[str | None, queue_option(help="regular or poisson.")] = None,
-    cost: Annotated[float | None, queue_option(help="Work of a message (1).")] = None,
+    cost: Annotated[float | None, queue_option(help="Work per message (1).")] = None,
     service: Annotated[str | None, queue_option(help="constant or exponential.")] = None,
     warm_up: Annotated[
         int | None,
-        queue_option(parser=whole, metavar="COUNT", help="First messages left out of the latencies."),
+        queue_option(parser=whole, metavar="COUNT", help="Exclude the first COUNT messages from latencies."),
     ] = None,
     feedback_delay: Annotated[
-        float | None, queue_option(help="Seconds until sources hear of workers.")
+        float | None, queue_option(help="Seconds until worker reports reach the sources.")
     ] = None,
     rescale: Annotated[
         str | None,
-        event_option(metavar="AT:N[,AT:N..]", help="Go on with N workers from message AT on."),
+        event_option(metavar="AT:N[,AT:N..]", help="Change to N workers at message AT."),
     ] = None,
     capacity_at: Annotated[
         list[str] | None,
         event_option(
             metavar="AT:CAPACITIES",
-            help="Other capacities from message AT on, as 6e6:7x1,3x5; may be repeated.",
+            help="Change capacities at message AT, such as 6e6:7x1,3x5; may be repeated.",
         ),
     ] = None,
     aggregate_every: Annotated[
         int | None,
         event_option(
-            parser=whole, metavar="COUNT", help="Workers send partial results every so many messages."
+            parser=whole, metavar="COUNT", help="Workers send partial results every COUNT messages."
         ),
     ] = None,
     aggregate_cost: Annotated[float | None, event_option(help="Seconds to merge one partial result.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Processes; by default as many as the work is worth.")
+        int | None, typer.Option(help="Number of processes. Default: depends on the amount of work.")
     ] = None,
     as_json: Json = False,
     csv: Annotated[
-        Path | None, typer.Option(help="Also write the rows to a file (.csv, .json, .parquet).")
+        Path | None, typer.Option(help="Also write the results to a file (.csv, .json, .parquet, .arrow).")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw them into a file (.png, .svg, .pdf).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also plot the results (.png, .svg, .pdf).")] = None,
 ) -> None:
-    """Send a stream through schemes and measure balance, memory, migration and, with queues, latency.
+    """Route a stream through schemes and measure balance, memory, migration and, with queues, latency.
 
     Example: `evenflow simulate --scheme key,partial-key,fill --stream zipf:z=1.4,messages=1e6 --workers
     10,100`
 
-    Any option of queues turns queueing on.
+    Setting any of the queue options turns queueing on.
     """
     from evenflow.schemes.spelling import parse_schemes
     from evenflow.simulator import Configuration
@@ -156,7 +155,7 @@ def simulate(
     if results:
         _show(results, _labels(configurations, results), as_json, csv, plot)
     if not complete:
-        say(f"interrupted after {len(results)} of {len(configurations)} simulations.")
+        notify(f"interrupted after {len(results)} of {len(configurations)} simulations.")
         raise typer.Exit(130)
 
 
@@ -164,7 +163,7 @@ def _numbers(text: str) -> list[int]:
     try:
         return list(dict.fromkeys(read_whole(part) for part in text.split(",")))
     except ValueError:
-        raise EvenflowError(f"--workers is {text!r}; write whole numbers such as 10,50,100.") from None
+        raise EvenflowError(f"--workers is {text!r}; it must be whole numbers such as 10,50,100.") from None
 
 
 def _check_files(csv: Path | None, plot: Path | None) -> None:
@@ -180,9 +179,7 @@ def _check_files(csv: Path | None, plot: Path | None) -> None:
 
         check_folder(csv)
         if csv.suffix not in {".csv", ".json", ".parquet", ".arrow"}:
-            raise EvenflowError(
-                f"rows cannot be written to {str(csv)!r}; end it with .csv, .json, .parquet or .arrow."
-            )
+            raise EvenflowError(f"unsupported file type {str(csv)!r}; use .csv, .json, .parquet or .arrow.")
 
 
 def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None:
@@ -191,7 +188,9 @@ def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None
         try:
             given["load"] = None if load.strip().lower() == "none" else float(load)
         except ValueError:
-            raise EvenflowError(f"--load is {load!r}; it is a share such as 0.8, or 'none'.") from None
+            raise EvenflowError(
+                f"--load is {load!r}; it must be a utilisation such as 0.8, or 'none'."
+            ) from None
     if not given and not wanted:
         return None
     from evenflow.simulator import Queueing
@@ -216,7 +215,9 @@ def _capacities(texts: list[str] | None) -> list[Capacities]:
     for text in texts or ():
         at, colon, capacities = text.partition(":")
         if not colon or not capacities:
-            raise EvenflowError(f"--capacity-at is {text!r}; write message:capacities, as 6e6:7x1,3x5.")
+            raise EvenflowError(
+                f"--capacity-at is {text!r}; it must be message:capacities, such as 6e6:7x1,3x5."
+            )
         found.append(Capacities(_message("--capacity-at", text, at), capacities))
     return found
 
@@ -226,15 +227,17 @@ def _message(option: str, whole_text: str | None, text: str) -> int:
         return read_whole(text)
     except ValueError:
         example = (
-            "message:workers, as 5e5:12" if option == "--rescale" else "message:capacities, as 6e6:7x1,3x5"
+            "message:workers, such as 5e5:12"
+            if option == "--rescale"
+            else "message:capacities, such as 6e6:7x1,3x5"
         )
-        raise EvenflowError(f"{option} is {whole_text!r}; write {example}.") from None
+        raise EvenflowError(f"{option} is {whole_text!r}; it must be {example}.") from None
 
 
 def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:
     if every is None:
         if cost is not None:
-            raise EvenflowError("--aggregate-cost needs --aggregate-every, the messages of a period.")
+            raise EvenflowError("--aggregate-cost needs --aggregate-every, the messages per period.")
         return None
     from evenflow.simulator import Aggregation
 
@@ -242,7 +245,7 @@ def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:
 
 
 def _check(configuration: Configuration) -> None:
-    """Refuse what a scheme cannot do before the first one runs."""
+    """Reject unsupported configurations before the first simulation runs."""
     from evenflow.simulator import Rescale, parse_capacities
     from evenflow.simulator.migration import as_costs
 
@@ -259,7 +262,7 @@ def _check(configuration: Configuration) -> None:
 def _jobs(given: int | None, configurations: Sequence[Configuration], messages: int | None) -> int:
     if given is not None:
         if given < 1:
-            raise EvenflowError(f"--jobs is {given}; it is a number of processes, 1 or more.")
+            raise EvenflowError(f"--jobs is {given}; it must be at least 1.")
         return given
     if messages is not None and messages * len(configurations) < WORTH_A_PROCESS:
         return 1
@@ -269,7 +272,7 @@ def _jobs(given: int | None, configurations: Sequence[Configuration], messages: 
 
 
 def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Result], bool]:
-    """Return the results, in order, and whether they are all there."""
+    """Return the results, in order, and whether they are complete."""
     from evenflow.simulator import Interrupted, simulate_many
 
     with progress("simulate") as watch:
@@ -287,29 +290,29 @@ def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Resul
 
 
 def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple[list[Result], bool]:
-    """Run one after the other, and tell how far each is."""
-    from evenflow.commands.compiling import compiling_is_said
+    """Run the simulations in order, in this process, with progress within each."""
+    from evenflow.commands.compiling import announce_compilation
     from evenflow.simulator.run import Simulation
     from evenflow.simulator.setup import SimulationSetup
 
     results: list[Result] = []
-    with compiling_is_said():
+    with announce_compilation():
         for index, configuration in enumerate(configurations):
 
-            def far(
+            def update(
                 messages: int, of: int, index: int = index, what: str = str(configuration.scheme)
             ) -> None:
                 watch(index * of + messages, len(configurations) * of, what)
 
             try:
-                results.append(Simulation(SimulationSetup(configuration)).run(progress=far))
+                results.append(Simulation(SimulationSetup(configuration)).run(progress=update))
             except KeyboardInterrupt:
                 return results, False
     return results, True
 
 
 def _labels(configurations: Sequence[Configuration], results: Sequence[Result]) -> list[str]:
-    """Return the spelling of the scheme of each result."""
+    """Return the spelling of each result's scheme."""
     from evenflow.schemes.spelling import spell
 
     spellings = {str(configuration.scheme): spell(configuration.scheme) for configuration in configurations}  # type: ignore[arg-type]

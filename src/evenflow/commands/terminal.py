@@ -1,4 +1,4 @@
-"""What every command shares: ``--json``, results to standard output, progress to standard error."""
+"""Shared by all commands: ``--json``, results on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from evenflow.spec import read_whole
 
 PLAIN_LINE_SECONDS = 5.0
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def print_json(value: Any) -> None:
-    """Print ``value`` as JSON, nothing else."""
+    """Print ``value`` as JSON and nothing else."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def say(sentence: str) -> None:
-    """Tell people something that is not a result."""
-    typer.echo(f"evenflow: {sentence}", err=True)
+def notify(message: str) -> None:
+    """Print a message on standard error, which keeps it out of the results."""
+    typer.echo(f"evenflow: {message}", err=True)
 
 
 def whole(text: str) -> int:
-    """Read a whole number, as 1000000 or as 1e6 (a parser for typer's options).
+    """Parse a whole number written as 1000000 or 1e6 (for typer options).
 
     >>> whole("1e6")
     1000000
@@ -42,7 +42,7 @@ def whole(text: str) -> int:
 
 
 class Progress:
-    """How far a long command is. Call it with (done, total, what is being done)."""
+    """Progress of a long command. Call it with (done, total, what is being done)."""
 
     def __init__(self, title: str, bar: Any = None):
         self.title = title
@@ -51,18 +51,18 @@ class Progress:
         self._last = -math.inf
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        """Move the bar; without a terminal write the first line at once and then one now and again."""
+        """Update the bar; without a terminal, print a line at once and then every few seconds."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, description=f"{self.title}: {what}")
             self._bar.refresh()
         elif time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
             self._last = time.monotonic()
-            say(f"{self.title}: {done} of {total}, {what}")
+            notify(f"{self.title}: {done} of {total}, {what}")
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Progress]:
-    """Show progress on standard error: a bar on a terminal, else a line every few seconds."""
+    """Show progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
     if not sys.stderr.isatty():
         yield Progress(title)
         return
@@ -71,6 +71,6 @@ def progress(title: str) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # no thread redraws it: that would run beside what a benchmark measures
+    # no refresh thread: it would compete with what a benchmark measures
     with Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         yield Progress(title, bar)

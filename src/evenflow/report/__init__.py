@@ -1,1 +1,1 @@
-"""What people look at: tables."""
+"""Output for people: tables, figures and HTML pages."""

@@ -18,14 +18,14 @@ from evenflow.kernels import Float64Array, Int64Array
 from evenflow.report.style import GREY, INK, colour_of, log_axis, percent, plain_number
 from evenflow.simulator import Result
 
-LOWEST_IMBALANCE = 1e-7  # drawn where there is none at all, so that a logarithm exists
+LOWEST_IMBALANCE = 1e-7  # drawn for zero on a logarithmic axis
 _LINES = ("-", "--", ":", "-.")
 _LINE_COLOURS = ("#1f5fbf", "#c8442f", "#2f9e6e", "#e0912f", "#7a4fb5", "#0f9db0", "#b0407f", "#8a6d1d")
 
 
 @dataclass(frozen=True)
 class Point:
-    """A scheme's place between balance and memory."""
+    """Balance and memory of a scheme."""
 
     label: str
     scheme: str
@@ -36,11 +36,11 @@ class Point:
 
 
 def draw_loads(loads: Mapping[str, Int64Array], schemes: Mapping[str, str] | None = None) -> Figure:
-    """Draw the load of each worker, fullest first, relative to the mean; one shape per label."""
+    """Draw the load per worker relative to the mean, fullest first; one curve per label."""
     figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     axes = figure.subplots()
     _loads_panel(axes, loads, schemes or {})
-    axes.legend(loc="upper right", title="largest load / mean")
+    axes.legend(loc="upper right", title="max/mean load")
     return figure
 
 
@@ -52,7 +52,7 @@ def _loads_panel(axes: Any, loads: Mapping[str, Int64Array], schemes: Mapping[st
 
 
 def _by_worker(axes: Any, values: Mapping[str, Float64Array], schemes: Mapping[str, str]) -> None:
-    """Draw falling values of the workers as steps; areas are filled if there are at most two."""
+    """Draw descending values per worker as steps; up to two areas are filled."""
     highest = max(float(value[0]) for value in values.values())
     drawn: list[str] = []
     for label, value in values.items():
@@ -77,7 +77,7 @@ def _by_worker(axes: Any, values: Mapping[str, Float64Array], schemes: Mapping[s
 
 
 def draw_hot_keys(trace: Trace, workers: int) -> Figure:
-    """Draw the shares of the hottest keys over the stream, beside a worker's fair share."""
+    """Draw the shares of the hottest keys over the stream, with a worker's fair share for comparison."""
     figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     axes = figure.subplots()
     windows = trace.shares.shape[1]
@@ -103,15 +103,15 @@ def _time_ticks(axes: Any, times: Float64Array | None) -> None:
     axes.set_xticks(ticks)
     if times is None:
         axes.set_xticklabels([percent(tick) for tick in ticks])
-        axes.set_xlabel("part of the stream")
+        axes.set_xlabel("position in the stream")
         return
     rows = np.rint(ticks * (times.size - 1)).astype(int)
     axes.set_xticklabels(moments([float(times[row]) for row in rows]))
-    axes.set_xlabel("time (windows of equally many rows)")
+    axes.set_xlabel("time (windows of equal row count)")
 
 
 def moments(seconds: Sequence[float]) -> list[str]:
-    """Return times as dates, or as seconds where they are too few to be dates.
+    """Return times as dates, or as seconds if they are out of range for dates.
 
     >>> moments([1.6e9, 1.6e9 + 60]), moments([0.0, 12.5])
     (['2020-09-13\\n12:26', '2020-09-13\\n12:27'], ['0 s', '12.5 s'])
@@ -124,7 +124,7 @@ def moments(seconds: Sequence[float]) -> list[str]:
 
 
 def draw_balance_and_memory(points: Sequence[Point]) -> Figure:
-    """Draw every scheme by its memory and its largest load; the lower left is best."""
+    """Draw memory and maximum load of every scheme; lower left is best."""
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.subplots()
     memories = [point.memory for point in points]
@@ -148,12 +148,12 @@ def draw_balance_and_memory(points: Sequence[Point]) -> Figure:
         )
     _label_points(figure, axes, points)
     axes.set_xlabel("memory: copies of state per key (key grouping: 1)")
-    axes.set_ylabel("largest load / mean load")
+    axes.set_ylabel("max/mean load")
     return figure
 
 
 def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
-    """Put each name where it covers neither another name nor a point; points at one place share a label."""
+    """Place labels so that they cover neither each other nor a point; coinciding points share a label."""
     figure.draw_without_rendering()
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     inside = axes.get_window_extent(renderer)
@@ -174,13 +174,13 @@ def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
         )
         box = text.get_window_extent(renderer)
         x, y = positions[group[0]]
-        right, up = _free_place(x, y, box.width, box.height, scale, taken, inside)
+        right, up = _free_offset(x, y, box.width, box.height, scale, taken, inside)
         text.set_position((right / scale, up / scale))
         taken.append((x + right, y + up, x + right + box.width, y + up + box.height))
 
 
 def _neighbours(points: Sequence[Point], positions: Sequence[Any], reach: float) -> list[list[int]]:
-    """Return the points in groups that stand at one place; the chosen one stands alone."""
+    """Group coinciding points; the chosen one stays on its own."""
     order = sorted(
         range(len(points)), key=lambda i: (not points[i].chosen, not points[i].suits, points[i].memory)
     )
@@ -206,7 +206,7 @@ def _in_lines(labels: Sequence[str], width: int = 26) -> str:
     return ",\n".join(lines)
 
 
-def _free_place(
+def _free_offset(
     x: float,
     y: float,
     width: float,
@@ -215,7 +215,7 @@ def _free_place(
     taken: Sequence[Sequence[float]],
     inside: Any,
 ) -> tuple[float, float]:
-    """Return where a name's lower left corner goes, relative to its point: the nearest place that is free."""
+    """Return the offset of a label's lower left corner from its point: the nearest free position."""
     gap = 8 * scale
     best, least = (gap, -height / 2), math.inf
     for ring in range(14):
@@ -242,9 +242,9 @@ def _overlap(box: Sequence[float], other: Sequence[float]) -> float:
 
 
 def draw_simulation(results: Sequence[Result], labels: Sequence[str]) -> Figure:
-    """Draw simulated runs: over time and by worker, or against the number of workers where there are several.
+    """Draw simulations over time and by worker, or against the number of workers if it varies.
 
-    With queues the panels show how much workers are used instead of what they got, and a third has latencies.
+    With queues, the panels show utilisation instead of load, and a third panel shows latencies.
     """
     several = len({result.workers for result in results}) > 1
     queues = all("latency_p50" in result.numbers for result in results)
@@ -267,28 +267,28 @@ def draw_simulation(results: Sequence[Result], labels: Sequence[str]) -> Figure:
 
 _UNEVEN = {
     "imbalance": ("Imbalance", "(max - mean load) / messages"),
-    "imbalance_utilisation": ("Uneven use", "max - mean of work sent / work possible"),
+    "imbalance_utilisation": ("Utilisation imbalance", "max - mean of work sent / capacity"),
 }
 
 
 def _last_panel(axes: Any, results: Sequence[Result], labels: Sequence[str], queues: bool) -> None:
     schemes = {label: result.scheme for result, label in zip(results, labels, strict=True)}
-    there = [int(result.over_time["workers"][-1]) for result in results]
+    counts = [int(result.over_time["workers"][-1]) for result in results]
     if queues:
         use = {
             label: np.sort(np.nan_to_num(result.by_worker["utilisation"][:workers]))[::-1]
-            for result, label, workers in zip(results, labels, there, strict=True)
+            for result, label, workers in zip(results, labels, counts, strict=True)
         }
         _by_worker(axes, use, schemes)
-        axes.set_title(f"Use of {there[0]:,} workers")
-        axes.set_ylabel("share of the time at work")
+        axes.set_title(f"Utilisation of {counts[0]:,} workers")
+        axes.set_ylabel("share of time busy")
         return
     loads = {
-        label: result.loads[:workers] for result, label, workers in zip(results, labels, there, strict=True)
+        label: result.loads[:workers] for result, label, workers in zip(results, labels, counts, strict=True)
     }
     _loads_panel(axes, loads, schemes)
-    whole = " over the whole run" if there[0] != results[0].workers else ""
-    axes.set_title(f"Load of {there[0]:,} workers{whole}")
+    whole = " over the whole run" if counts[0] != results[0].workers else ""
+    axes.set_title(f"Load of {counts[0]:,} workers{whole}")
 
 
 def _over_time(axes: Any, results: Sequence[Result], labels: Sequence[str], field: str) -> None:
@@ -310,12 +310,12 @@ def _over_time(axes: Any, results: Sequence[Result], labels: Sequence[str], fiel
 
 
 def _or_nothing(value: float) -> str:
-    """Return the number at an axis; where nothing is drawn as the lowest value it is 0."""
+    """Return an axis label; the value that stands for zero is labelled 0."""
     return "0" if value <= 1.001 * LOWEST_IMBALANCE else plain_number(value)
 
 
 def _occurrence(results: Sequence[Result], index: int) -> int:
-    """Return how many runs of the same scheme stand before this one."""
+    """Return how many earlier runs used the same scheme."""
     return sum(result.scheme == results[index].scheme for result in results[:index])
 
 

@@ -1,8 +1,8 @@
-"""One self-contained HTML page: no script, no link to anywhere, every text escaped.
+"""Self-contained HTML pages: no scripts, no external links, all text escaped.
 
-Pages are Jinja templates in ``templates/``, which escape every text, so a key named ``<script>`` stays text;
-a page also forbids the browser to run or load anything. The functions below return single pieces of HTML,
-for pages that are put together in Python.
+Pages are Jinja templates in ``templates/`` with autoescaping, so a key named ``<script>`` stays text; a
+content security policy also forbids running or loading anything. The functions below return pieces of HTML
+for pages assembled in Python.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _TEMPLATES.filters["cell"] = format_cell
 
 
 def render(template: str, **content: Any) -> str:
-    """Return a template of ``templates/`` with its content filled in."""
+    """Render a template of ``templates/``."""
     return _TEMPLATES.get_template(template).render(**content)
 
 
 def page(title: str, lead: str, sections: Iterable[str], footer: str) -> str:
-    """Return a whole page; ``sections`` are HTML, the rest is text.
+    """Return a complete page; ``sections`` are HTML, the rest is text.
 
     >>> "<h1>&lt;script&gt;</h1>" in page("<script>", "", [], "")
     True
@@ -49,7 +49,7 @@ def _piece(macro: str, *content: Any, **options: Any) -> str:
 
 
 def section(heading: str, *pieces: str, kind: str = "", anchor: str = "") -> str:
-    """Return a box with a heading; ``pieces`` are HTML, links lead to ``anchor``."""
+    """Return a box with a heading; ``pieces`` are HTML, ``anchor`` is the link target."""
     return _piece("section", heading, kind, anchor, caller=lambda: Markup("\n".join(pieces)))
 
 
@@ -64,7 +64,7 @@ def links(targets: Iterable[tuple[str, str]]) -> str:
 
 
 def folded(summary: str, content: str) -> str:
-    """Return HTML that shows when one asks for it."""
+    """Return HTML in a collapsed section."""
     return _piece("folded", summary, caller=lambda: Markup(content))
 
 
@@ -79,38 +79,38 @@ def code(text: str) -> str:
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return small boxes of (name, value)."""
+    """Return (name, value) pairs as small boxes."""
     return _piece("facts", pairs)
 
 
 def figure(picture: str, caption: str) -> str:
-    """Return a picture with its caption; ``picture`` comes from ``as_svg`` or ``png``."""
+    """Return a figure with its caption; ``picture`` comes from ``as_svg`` or ``png``."""
     return _piece("figure", picture, caption)
 
 
 def png(path: Path, title: str) -> str:
-    """Return a picture from a file, which is then inside the page."""
+    """Return an image file, embedded in the page."""
     return _piece("png", title, base64.b64encode(path.read_bytes()).decode())
 
 
 def table(content: Table, kinds: Sequence[str] | None = None, targets: Sequence[str] | None = None) -> str:
-    """Return a table; ``kinds`` are the classes of its rows, ``targets`` what their first cells link to."""
+    """Return a table; ``kinds`` are CSS classes of its rows, ``targets`` the links of their first cells."""
     return _piece("table", content, kinds, targets)
 
 
 def write_page(text: str, path: str | Path) -> None:
-    """Write a page into a file."""
+    """Write a page to a file."""
     path = Path(path)
     check_page_path(path)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise EvenflowError(f"{path} cannot be written: {error.strerror}.") from None
+        raise EvenflowError(f"cannot write {path}: {error.strerror}.") from None
 
 
 def check_page_path(path: str | Path) -> None:
-    """Refuse a file that a page cannot be written to, before the work is done."""
+    """Reject an unusable path before the work starts."""
     path = Path(path)
     if path.suffix.lower() not in {".html", ".htm"}:
-        raise EvenflowError(f"a page cannot be written to {str(path)!r}; end it with .html.")
+        raise EvenflowError(f"unsupported file type {str(path)!r}; use .html.")
     check_folder(path)

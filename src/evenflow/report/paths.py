@@ -1,4 +1,4 @@
-"""Where reports go: complain about a path before the work, not after it."""
+"""Validation of output paths, before the work rather than after it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from evenflow.errors import EvenflowError
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a file whose folder does not exist, or that is a folder itself."""
+    """Reject a path that is a folder, or whose folder does not exist."""
     if not path.parent.is_dir():
-        raise EvenflowError(f"{str(path)!r} cannot be written: there is no folder {str(path.parent)!r}.")
+        raise EvenflowError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}.")
     if path.is_dir():
-        raise EvenflowError(f"{str(path)!r} is a folder; name a file in it.")
+        raise EvenflowError(f"{str(path)!r} is a folder; give a file name.")

@@ -1,4 +1,4 @@
-"""Simulated runs as tables: balance and memory, and, where they were measured, queues, churn and merging."""
+"""Simulation results as tables: balance and memory and, if measured, queues, migration and merging."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _BALANCE = {
     "head_keys": "head keys",
     "head_share": "head share",
 }
-_ALWAYS = ("imbalance", "imbalance_mean")  # also where they are 0
+_ALWAYS = ("imbalance", "imbalance_mean")  # shown even if 0
 _QUEUES = {
     "latency_mean": "mean",
     "latency_p50": "p50",
     "latency_p95": "p95",
     "latency_p99": "p99",
     "throughput": "messages/s",
-    "makespan": "makespan s",
+    "makespan": "makespan (s)",
     "utilisation": "utilisation",
     "queue_max": "longest queue",
-    "imbalance_utilisation": "uneven use",
+    "imbalance_utilisation": "utilisation imbalance",
 }
 _MOVES = {
     "keys_moved": "keys moved",
@@ -36,21 +36,21 @@ _MOVES = {
 _MERGES = {
     "partials": "partial results",
     "partials_per_period": "per period",
-    "aggregator_utilisation": "aggregator busy",
-    "aggregator_lag": "longest lag s",
+    "aggregator_utilisation": "aggregator utilisation",
+    "aggregator_lag": "longest lag (s)",
 }
 
 
 def tables(results: Sequence[Result], labels: Sequence[str]) -> list[Table]:
-    """Return what people want to see first; everything is in the JSON."""
+    """Return the main results; the JSON output has all of them."""
     first = results[0]
     size = f"{first.messages:,} messages, {first.numbers['keys']:,} keys, {_count(first.sources, 'source')}"
     title = f"{size}: {first.stream}"
     found = [
         _balance(title, results, labels),
         _table("Queues: latency in seconds", results, labels, _QUEUES),
-        _table("Migration, in keys and in messages", results, labels, _MOVES),
-        _table("Merging of partial results", results, labels, _MERGES),
+        _table("Migration, in keys and messages", results, labels, _MOVES),
+        _table("Merging partial results", results, labels, _MERGES),
     ]
     return [table for table in found if len(table.columns) > 2]
 
@@ -66,13 +66,13 @@ def _balance(title: str, results: Sequence[Result], labels: Sequence[str]) -> Ta
         title,
         [*table.columns, "M messages/s"],
         [(*row, speed) for row, speed in zip(table.rows, speeds, strict=True)],
-        "Imbalance: (max - mean load) / messages, at the end and as the mean over the stream. Replicas: "
-        "distinct (key, worker) pairs; memory: replicas / keys. The speed is that of simulating.",
+        "Imbalance: (max - mean load) / messages, at the end and averaged over the stream. Replicas: "
+        "distinct (key, worker) pairs; memory: replicas / keys. Messages/s is the speed of the simulation.",
     )
 
 
 def _table(title: str, results: Sequence[Result], labels: Sequence[str], wanted: dict[str, str]) -> Table:
-    """Return what was measured of ``wanted``: without columns, and without rows, that have nothing."""
+    """Return a table of the ``wanted`` numbers, without empty columns and rows."""
     names = [
         name for name in wanted if any(result.numbers.get(name) for result in results) or name in _ALWAYS
     ]

@@ -1,8 +1,8 @@
-"""How figures look, and how they become files or SVG inside a page.
+"""Figure style, and output to files or inline SVG.
 
-A figure is made and drawn inside ``styled``: text is never read as mathematics (a key may be ``$x$``), and
-an SVG keeps its text as text, so that a browser finds it, reads it aloud and has the letters that
-matplotlib's font lacks.
+Figures are created and drawn inside ``styled``: text is never parsed as mathematics (a key may be ``$x$``),
+and SVG text stays text, so that browsers can search it, read it aloud and supply glyphs that matplotlib's
+font lacks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled(salt: str = "evenflow") -> Iterator[None]:
-    """Draw in evenflow's style; each figure of a page needs a ``salt``, or one's parts clip another's."""
+    """Draw in evenflow's style; figures of one page need different salts, or their clip paths collide."""
     log = logging.getLogger("matplotlib.font_manager")
     level = log.level
     with rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
@@ -87,7 +87,7 @@ def styled(salt: str = "evenflow") -> Iterator[None]:
 
 
 def save(draw: Callable[[], Figure], path: str | Path) -> None:
-    """Draw a figure into a file, of the kind that its name ends with."""
+    """Draw a figure to a file, in the format of its suffix."""
     path = Path(path)
     check_figure_path(path)
     with styled():
@@ -98,19 +98,19 @@ def save(draw: Callable[[], Figure], path: str | Path) -> None:
     try:
         path.write_bytes(content.getvalue())
     except OSError as error:
-        raise EvenflowError(f"{path} cannot be written: {error.strerror}.") from None
+        raise EvenflowError(f"cannot write {path}: {error.strerror}.") from None
 
 
 def check_figure_path(path: str | Path) -> None:
-    """Refuse a file that a figure cannot be written to, before the work is done."""
+    """Reject an unusable path before the work starts."""
     path = Path(path)
     if path.suffix[1:].lower() not in KINDS:
-        raise EvenflowError(f"a figure cannot be written to {str(path)!r}; end it with .png, .svg or .pdf.")
+        raise EvenflowError(f"unsupported file type {str(path)!r}; use .png, .svg or .pdf.")
     check_folder(path)
 
 
 def as_svg(draw: Callable[[], Figure], salt: str, description: str) -> str:
-    """Draw a figure as an ``svg`` element for a page; it scales with the page's width."""
+    """Draw a figure as an ``svg`` element that scales with the page width."""
     with styled(salt):
         text = io.StringIO()
         figure = draw()
@@ -119,21 +119,21 @@ def as_svg(draw: Callable[[], Figure], salt: str, description: str) -> str:
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, count=1, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # nobody refers to groups, and every figure calls them alike
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # unused, and the same in every figure
     head, rest = svg.split(">", 1)
     head = re.sub(r'\s(width|height)="[^"]*"', "", head)
     return f'{head} role="img" aria-label="{escape(description)}">{rest}'
 
 
 def colour_of(scheme: str) -> str:
-    """Return the colour that a scheme has in every figure."""
+    """Return the colour of a scheme, the same in every figure."""
     if scheme in _FIXED:
         return _FIXED[scheme]
     return _OTHERS[sum(map(ord, scheme)) % len(_OTHERS)]
 
 
 def log_axis(axes: Any, which: str, formatter: Callable[[float], str]) -> None:
-    """Make the x or y axis logarithmic, with few round numbers at it."""
+    """Make the x or y axis logarithmic, with a few round tick labels."""
     axes.set(**{f"{which}scale": "log"})
     axis = getattr(axes, f"{which}axis")
     low, high = sorted(axis.get_view_interval())
@@ -148,7 +148,7 @@ def log_axis(axes: Any, which: str, formatter: Callable[[float], str]) -> None:
 
 
 def plain_number(value: float) -> str:
-    """Return a number for an axis.
+    """Return a number as an axis label.
 
     >>> [plain_number(value) for value in (1.0, 0.25, 2e6, 0.0001, 1500)]
     ['1', '0.25', '2M', '1e-4', '1,500']
@@ -165,7 +165,7 @@ def plain_number(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share for an axis.
+    """Return a share as an axis label.
 
     >>> percent(0.5), percent(0.002), percent(1.0)
     ('50%', '0.2%', '100%')

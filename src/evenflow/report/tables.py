@@ -1,7 +1,4 @@
-"""A table that prints itself: framed by rich on a terminal, as Markdown into a file or a pipe.
-
-Markdown is plain text that lines up and can be put into a README as it is.
-"""
+"""Tables: framed by rich on a terminal, aligned Markdown in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ Cell = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Table:
-    """A title, named columns, rows of cells, and what a reader should know about them.
+    """A title, column names, rows of cells and an explanatory note.
 
     >>> print(Table("Schemes", ("name", "ns"), [("key", 2.5), ("shuffle", 0.6123)]).plain())
     ### Schemes
@@ -36,7 +33,7 @@ class Table:
     note: str = ""
 
     def plain(self) -> str:
-        """Return the table as Markdown with its columns in line."""
+        """Return the table as aligned Markdown."""
         texts = [[format_cell(cell).replace("|", "\\|") for cell in row] for row in self.rows]
         widths = [max(map(len, column)) for column in zip(self.columns, *texts, strict=True)]
         right = self.right_aligned()
@@ -64,7 +61,7 @@ class Table:
         return table
 
     def right_aligned(self) -> list[bool]:
-        """Numbers stand to the right: say for each column whether it has nothing else."""
+        """Return for each column whether it is numeric, and so right-aligned."""
         cells = [[row[column] for row in self.rows] for column in range(len(self.columns))]
         return [
             any(cell not in (None, "") for cell in column) and all(_is_number(cell) for cell in column)
@@ -73,7 +70,7 @@ class Table:
 
 
 def show(tables: Iterable[Table], file: TextIO | None = None) -> None:
-    """Print tables one after the other, framed if ``file`` (standard output) is a terminal."""
+    """Print tables, framed if ``file`` (standard output) is a terminal."""
     file = file or sys.stdout
     if not file.isatty():
         print("\n\n".join(table.plain() for table in tables), file=file)
@@ -86,7 +83,7 @@ def show(tables: Iterable[Table], file: TextIO | None = None) -> None:
 
 
 def format_cell(cell: Cell) -> str:
-    """Return a cell as text; a float has three digits that count.
+    """Return a cell as text; floats have three significant digits.
 
     >>> [format_cell(cell) for cell in (None, True, 10**7, 2.5, 1234.6, 0.000123, "all")]
     ['', 'yes', '10,000,000', '2.50', '1,235', '0.000123', 'all']
@@ -103,7 +100,7 @@ def format_cell(cell: Cell) -> str:
 
 
 def _is_number(cell: Cell) -> bool:
-    """Say whether a cell is a number, a percentage or nothing."""
+    """Return whether a cell is a number, a percentage or empty."""
     if isinstance(cell, str):
         return cell == "" or cell.removesuffix("%").replace(".", "").isdecimal()
     return cell is None or (isinstance(cell, int | float) and cell is not True)

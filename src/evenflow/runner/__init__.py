@@ -1,1 +1,1 @@
-"""What `evenflow run` does: a source, balanced workers, an app, a sink."""
+"""The implementation of `evenflow run`: a source, balanced workers, an app, a sink."""

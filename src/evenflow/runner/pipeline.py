@@ -1,7 +1,8 @@
-"""The pipeline of `evenflow run`: a source, balanced workers, an app, a sink; watched while it runs.
+"""The pipeline of `evenflow run`: a source, balanced workers, an app, a sink, and progress reports.
 
-What passes between micro-batches besides Spark's state is the app's view, in a file of the checkpoint and not
-in a variable: on Spark Connect a batch is written by another process than the one that started the query.
+Besides Spark's state, only the app's view is carried from one micro-batch to the next. It is a file in the
+checkpoint, not a variable: on Spark Connect, batches are written by a different process than the one that
+started the query.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")  # how Python ends a
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: where rows come from, what is made of them, how they are placed, where it goes.
+    """What to run: input, app, placement and output.
 
-    ``sink``: a folder, in which every micro-batch has a folder ``batch=N`` of Parquet files with the keys
-    that got rows and what is known of them so far; or, for apps that answer with one thing, a JSON file. A
-    batch that is run again replaces its own, so nothing is there twice.
+    ``sink`` is a folder. Every micro-batch writes the keys that received rows, with their current results, as
+    Parquet files in ``batch=N``; apps with a single answer write a JSON file. Writes are idempotent: a
+    repeated batch replaces its own output.
 
-    ``at_once``: read all rows that there are now in one job, without a stream.
+    ``at_once`` reads all current rows in one batch job instead of streaming.
     """
 
     input: Input
@@ -60,16 +61,16 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.top < 1:
-            raise EvenflowError(f"top is {self.top}; show at least 1 key.")
+            raise EvenflowError(f"top is {self.top}; it must be at least 1.")
         if self.at_once and self.input.table is None:
-            raise EvenflowError("this source never ends; leave out --at-once, or read a file or a generator.")
+            raise EvenflowError("this source is unbounded; omit --at-once, or read a file or a generator.")
         if self.at_once and self.checkpoint is not None:
-            raise EvenflowError("a job that reads all rows at once has no checkpoint; leave one of them out.")
+            raise EvenflowError("--at-once and --checkpoint are mutually exclusive; choose one.")
 
 
 @dataclass
 class Progress:
-    """How far a run is: batches (or readings of all rows), rows and busy seconds of each worker, the view."""
+    """Progress of a run: batches (or passes over all rows), rows and busy seconds per worker, the view."""
 
     workers: int
     batches: int = 0
@@ -87,7 +88,7 @@ class Progress:
 
     @property
     def max_over_mean(self) -> float:
-        """What the fullest worker got so far, relative to the mean."""
+        """Rows of the fullest worker so far, relative to the mean."""
         return self._fullest(self.rows)
 
     def _fullest(self, rows: Sequence[int]) -> float:
@@ -95,7 +96,7 @@ class Progress:
 
     @property
     def busy(self) -> list[float]:
-        """Seconds that each worker worked on its rows."""
+        """Busy seconds per worker."""
         return [
             sum(seconds for (*_, at), (_, seconds) in self.worked.items() if at == worker)
             for worker in range(self.workers)
@@ -103,26 +104,27 @@ class Progress:
 
     @property
     def busy_over_mean(self) -> float | None:
-        """How long the busiest worker worked, relative to the mean; None where no time was taken."""
+        """Busy time of the busiest worker, relative to the mean; None if it was not measured."""
         total = sum(self.busy)
         return max(self.busy) * self.workers / total if total else None
 
     def line(self) -> str:
-        """Say it in one line."""
-        busy = "" if self.busy_over_mean is None else f", busiest {self.busy_over_mean:.3f}"
-        whole = f"{self.total:,} rows in all, fullest worker {self.max_over_mean:.3f} of the mean{busy}"
+        """Return the progress as one line."""
+        busy = "" if self.busy_over_mean is None else f", busy time {self.busy_over_mean:.3f}"
+        total = f"total {self.total:,} rows, max/mean load {self.max_over_mean:.3f}{busy}"
         if self.last is None:
-            return f"reading {self.batches} of all rows: {whole}" if self.batches else "waiting for rows"
+            return f"pass {self.batches} over all rows: {total}" if self.batches else "waiting for rows"
         speed = self.last.total / max(self.seconds, 1e-9)
-        fullest = f"fullest worker {self._fullest(self.last.rows.tolist()):.3f} of the mean"
-        now = f"{int(self.last.total):,} rows at {speed:,.0f} rows/s, {fullest}"
-        return f"batch {self.last.batch}: {now}; {whole}"
+        load = f"max/mean load {self._fullest(self.last.rows.tolist()):.3f}"
+        return (
+            f"batch {self.last.batch}: {int(self.last.total):,} rows at {speed:,.0f} rows/s, {load}; {total}"
+        )
 
 
 def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
-    """Run until the source ends, an error, or an interrupt (KeyboardInterrupt stops the query, then goes on).
+    """Run until the source ends or an error occurs; KeyboardInterrupt stops the query, then propagates.
 
-    ``watch`` is called after every batch and a few times a second; what it raises ends the run.
+    ``watch`` is called after every batch and a few times per second; an exception it raises ends the run.
     """
     with tempfile.TemporaryDirectory(prefix="evenflow-run-", ignore_cleanup_errors=True) as own:
         folder = Path(job.checkpoint or own).absolute()
@@ -132,7 +134,7 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
         )
         _check_app(job, folder)
         seen = Progress(job.workers, rows=[0] * job.workers)
-        seen.view = _remembered(folder).view
+        seen.view = _saved_view(folder).view
         watch(seen)
         setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
         (_read_at_once if job.at_once else _stream)(job, setup, seen, watch)
@@ -151,9 +153,9 @@ def run_app(
     batch: int | None = None,
     **options: Any,
 ) -> Progress:
-    """Run an app by its spelling, as the command does; ``options`` are those of a Job.
+    """Run an app given as text, like the command; ``options`` are those of a Job.
 
-    ``run_app(spark, "vwap:price=close", "trades.csv", key=["symbol"]).view`` is what it found.
+    ``run_app(spark, "vwap:price=close", "trades.csv", key=["symbol"]).view`` has the results.
     """
     wanted = parse_app(app)
     rows = open_input(spark, source or wanted.source, list(key), rows_per_batch=batch, keys=wanted.keys)
@@ -161,11 +163,11 @@ def run_app(
 
 
 def _check_app(job: Job, folder: Path) -> None:
-    """Refuse to go on from the checkpoint of another app."""
+    """Reject the checkpoint of a different app."""
     file = folder / "app.txt"
     if file.exists() and file.read_text() != repr(job.app):
         raise EvenflowError(
-            f"checkpoint {folder} is of {file.read_text()}, not of {job.app!r}; give another folder."
+            f"checkpoint {folder} belongs to {file.read_text()}, not to {job.app!r}; use another folder."
         )
     file.write_text(repr(job.app))
 
@@ -174,20 +176,20 @@ def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress
     query = _start(job, setup)
     try:
         while query.isActive and not _is_over(job, query):
-            _look(query, seen, setup)
+            _update(query, seen, setup)
             watch(seen)
             query.awaitTermination(CHECK_SECONDS)
     except StreamingQueryException as error:
         raise EvenflowError(f"the query failed: {reason(error)}") from error
     finally:
         query.stop()
-        _look(query, seen, setup)
+        _update(query, seen, setup)
     if query.exception() is not None:
         raise EvenflowError(f"the query failed: {reason(query.exception())}")
 
 
 def _start(job: Job, setup: AppSetup) -> Any:
-    app, sink = job.app, job.sink  # on Connect these are sent to another process, which takes no DataFrame
+    app, sink = job.app, job.sink  # Connect pickles these for another process; a DataFrame cannot be
     with _state_store(job.input.frame.sparkSession):
         writer = (
             job.app.results(job.input.frame, setup)
@@ -202,7 +204,7 @@ def _start(job: Job, setup: AppSetup) -> Any:
 
 @contextmanager
 def _state_store(spark: SparkSession) -> Iterator[None]:
-    """Have a query that starts here keep its state in RocksDB, which merging in Python needs."""
+    """Use RocksDB for the state of queries started in this context: merging in Python needs it."""
     before = spark.conf.get(PROVIDER, None)
     spark.conf.set(PROVIDER, ROCKS_DB)
     try:
@@ -215,10 +217,10 @@ def _state_store(spark: SparkSession) -> Iterator[None]:
 
 
 def _read_at_once(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress], None]) -> None:
-    """Read all rows, again as long as the app asks for it; the main thread stays free to be interrupted."""
+    """Read all rows, repeatedly if the app needs it; the main thread stays free for interrupts."""
     table = job.input.table
     if table is None:
-        raise EvenflowError("this source never ends and cannot be read at once.")
+        raise EvenflowError("this source is unbounded; omit --at-once, or read a file or a generator.")
     failed: list[Exception] = []
 
     def work() -> None:
@@ -242,20 +244,20 @@ def _read_at_once(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Pr
             own = isinstance(failed[0], EvenflowError)
             raise failed[0] if own else EvenflowError(f"the job failed: {reason(failed[0])}")
         seen.batches += 1
-        seen.view = _remembered(setup.folder).view
+        seen.view = _saved_view(setup.folder).view
         _take_busy(seen, setup)
-        first = next(iter(seen.worked), (None,))[0]  # rows of the first reading: the others read the same
+        first = next(iter(seen.worked), (None,))[0]  # count the rows of the first pass: all read the same
         for (run_id, _, worker), (rows, _) in seen.worked.items():
             seen.rows[worker] = rows if run_id == first else seen.rows[worker]
-        if not job.app.goes_on(seen.view):
+        if not job.app.needs_another_pass(seen.view):
             return
 
 
 def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch: int) -> None:
-    """Fold what a batch changed into the view and write it; the same batch again writes the same."""
+    """Fold the changes of a batch into the view and write the results; idempotent."""
     frame = frame.persist()
     try:
-        done, query = _remembered(setup.folder), _query_id(setup.folder)
+        done, query = _saved_view(setup.folder), _query_id(setup.folder)
         if batch not in (done.batch, done.batch + 1) or (done.batch >= 0 and done.query != query):
             raise EvenflowError(
                 f"the checkpoint {setup.folder} has results of batch {done.batch} of query {done.query}, "
@@ -279,7 +281,7 @@ def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch:
         frame.unpersist()
 
 
-class Remembered(NamedTuple):
+class SavedView(NamedTuple):
     """The last batch, the query that it was of (None: all rows at once) and the view after it."""
 
     batch: int
@@ -287,12 +289,12 @@ class Remembered(NamedTuple):
     view: View
 
 
-def _remembered(folder: Path) -> Remembered:
+def _saved_view(folder: Path) -> SavedView:
     try:
         found = json.loads((folder / VIEW_FILE).read_text())
     except FileNotFoundError:
-        return Remembered(-1, None, {})
-    return Remembered(int(found["batch"]), found.get("query"), found["view"])
+        return SavedView(-1, None, {})
+    return SavedView(int(found["batch"]), found.get("query"), found["view"])
 
 
 def _query_id(folder: Path) -> str | None:
@@ -308,8 +310,8 @@ def _is_over(job: Job, query: Any) -> bool:
     return job.input.batches is not None and last is not None and int(last.batchId) >= job.input.batches - 1
 
 
-def _look(query: Any, seen: Progress, setup: AppSetup) -> None:
-    """Add the batches that have ended since the last look."""
+def _update(query: Any, seen: Progress, setup: AppSetup) -> None:
+    """Add the batches that finished since the last update."""
     known = -1 if seen.last is None else seen.last.batch
     for progress in query.recentProgress:
         if int(progress.batchId) <= known:
@@ -321,26 +323,26 @@ def _look(query: Any, seen: Progress, setup: AppSetup) -> None:
                     seen.last, seen.batches = batch, seen.batches + 1
                     seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]
                     seen.seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-                    seen.view = _remembered(setup.folder).view
+                    seen.view = _saved_view(setup.folder).view
                     _take_busy(seen, setup)
 
 
 def _take_busy(seen: Progress, setup: AppSetup) -> None:
-    """Take the times that workers reported; a task that ran again reported again."""
+    """Collect the busy times reported by workers; a repeated task overwrites its report."""
     for note in Control(setup.control).notes("busy"):
         if note["time"] >= seen.began and note["worker"] < seen.workers:
             seen.worked[note["run"], note["batch"], note["worker"]] = note["rows"], note["seconds"]
 
 
 def reason(error: Any) -> str:
-    """Return the line of an exception that says something of its own.
+    """Return the most informative line of an exception.
 
     >>> reason("An exception was thrown from the Python worker:\\n  File x\\nKeyError: 'a'")
     "KeyError: 'a'"
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
-    ours = [line for line in lines if line.startswith("evenflow.errors.EvenflowError:")]
-    if ours:
-        return ours[-1].removeprefix("evenflow.errors.EvenflowError: ")
+    own = [line for line in lines if line.startswith("evenflow.errors.EvenflowError:")]
+    if own:
+        return own[-1].removeprefix("evenflow.errors.EvenflowError: ")
     raised = [line for line in lines if _RAISED.match(line)]
     return (raised[-1:] or lines[:1] or ["unknown"])[0]

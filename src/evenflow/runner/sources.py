@@ -1,10 +1,11 @@
-"""What `evenflow run` reads: files, generated streams, or rows at a rate, as a stream and as a table.
+"""Inputs of `evenflow run`: files, generators or Spark's rate source, as a stream and as a table.
 
-* a file, folder or pattern of .parquet, .orc, .csv, .tsv, .json(l) or text; of text the rows are its words;
-* a generator, spelled as everywhere in evenflow: ``zipf:z=1.4,keys=1e5,messages=1e6``. The i-th row is a pure
-  function of i, so a query that starts again reads the same rows. ``documents``, ``points`` and ``trades``
-  make rows with more than a key (:mod:`evenflow.apps.generated`);
-* ``rate``: Spark's rate source, so many rows a second, with keys by Zipf's law (z = 1.4, 1e5 keys).
+* a file, folder or glob pattern of .parquet, .orc, .csv, .tsv, .json(l) or text; the rows of a text are its
+  words;
+* a generator, with the usual spec: ``zipf:z=1.4,keys=1e5,messages=1e6``. Row i is a pure function of i, so a
+  restarted query reads the same rows. ``documents``, ``points`` and ``trades`` generate rows with more
+  columns than a key (:mod:`evenflow.apps.generated`);
+* ``rate``: Spark's rate source, with keys that follow Zipf's law (z = 1.4, 1e5 keys).
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from evenflow.streams import Zipf
 from evenflow.streams.generator import Generator
 from evenflow.streams.spelling import GENERATORS, open_stream
 
-MOST_PER_BATCH = 100_000  # rows of a generator, unless another number is asked for
+MOST_PER_BATCH = 100_000  # default for generators
 RATE = "rate"
 FORMATS = {"parquet": "parquet", "orc": "orc", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json"}
 _PACKED = {"gz", "bz2", "zst", "lz4", "snappy"}
-_CLOCK = 1e4  # rows a second of a generator without a rate
-_START = 1_600_000_000  # seconds since 1970 of a generator's first row
+_CLOCK = 1e4  # rows per second of a generator without a rate
+_START = 1_600_000_000  # Unix time of a generator's first row
 
 
 @dataclass(frozen=True)
 class Input:
-    """A streaming frame, the key's columns, and in how many batches it ends (None: it does not say).
+    """A streaming frame, the key columns, and the number of batches (None if unknown).
 
-    ``table``: all rows there are now, not as a stream; None for those that never end.
+    ``table`` has all current rows as a batch frame; None for unbounded sources.
     """
 
     frame: DataFrame
@@ -58,10 +59,10 @@ def open_input(
     follow: bool = False,
     keys: tuple[str, ...] = ("key",),
 ) -> Input:
-    """Return what ``source`` spells; ``follow``: wait for more files when all are read.
+    """Open a source; with ``follow``, wait for more files after all have been read.
 
-    ``rows_per_batch``: of a generator; None: a tenth of its rows, so that plans have batches to learn from.
-    ``keys``: columns that are the key if none is named; () if rows are not grouped by a key of the user's.
+    ``rows_per_batch`` applies to generators; None is a tenth of the rows, so that plans have batches to learn
+    from. ``keys`` are the default key columns; () for apps that make their own keys.
     """
     if source == RATE:
         frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
@@ -78,7 +79,7 @@ def open_input(
 
 
 def check_source(source: str) -> None:
-    """Refuse a source that is not there, before Spark is started for it."""
+    """Reject a missing source before starting Spark."""
     if source == RATE:
         return
     if _is_generated(source):
@@ -100,14 +101,14 @@ def _path_and_column(source: str) -> tuple[str, str]:
 
 
 def keys_at(position: Column, stream: Generator) -> Column:
-    """Return the keys of a generated stream at some positions (those beyond its end begin again)."""
+    """Return the keys of a generated stream at the given positions, which wrap around at its end."""
 
     def make(positions: pa.Array) -> pa.Array:
         wanted = positions.to_numpy(zero_copy_only=False) % stream.messages
         if not wanted.size:
             return pa.array([], pa.int64())
         first, last = int(wanted.min()), int(wanted.max())
-        if last - first > 64 * wanted.size:  # the end and the beginning in one go
+        if last - first > 64 * wanted.size:  # positions wrap around
             return pa.array(
                 [int(stream.generate(at, at + 1).ids[0]) + 1 for at in wanted.tolist()], pa.int64()
             )
@@ -117,7 +118,7 @@ def keys_at(position: Column, stream: Generator) -> Column:
 
 
 def rows_at(position: Column, generator: RowGenerator) -> Column:
-    """Return the rows of a generator at some positions, as a struct."""
+    """Return the rows of a generator at the given positions, as a struct."""
 
     def make(positions: pa.Array) -> pa.Array:
         return generator.make(positions.to_numpy(zero_copy_only=False))
@@ -130,7 +131,7 @@ def _generated(
 ) -> Input:
     stream = open_rows(source) or open_stream(source)
     if not isinstance(stream, Generator | RowGenerator):
-        raise EvenflowError(f"{source} is no generator.")
+        raise EvenflowError(f"{source} is not a generator; use one such as {Zipf().name}.")
     a_batch = rows_per_batch or min(MOST_PER_BATCH, math.ceil(stream.messages / 10))
     batches = math.ceil(stream.messages / a_batch)
     numbers = (
@@ -145,7 +146,7 @@ def _generated(
 
 
 def _made(numbers: DataFrame, stream: Generator | RowGenerator) -> DataFrame:
-    """Return the rows of a generated stream for a frame of their numbers."""
+    """Return the rows of a generated stream for a frame of row numbers."""
     number = F.col("value").alias("number")
     if isinstance(stream, RowGenerator):
         return numbers.select(number, rows_at(F.col("value"), stream).alias("row")).select("number", "row.*")
@@ -163,7 +164,7 @@ def _files(spark: SparkSession, path: str) -> tuple[DataFrame, DataFrame]:
     table = spark.read.options(**options).format(kind).load(path)
     reader = spark.readStream.options(**options).option("maxFilesPerTrigger", 1).format(kind)
     reader = reader.schema(table.schema)
-    if os.path.isfile(path):  # a stream of files reads folders and patterns
+    if os.path.isfile(path):  # streaming file sources read folders and patterns
         frame = reader.option("pathGlobFilter", os.path.basename(path)).load(os.path.dirname(path) or ".")
     else:
         frame = reader.load(path)
@@ -176,7 +177,7 @@ def _words(lines: DataFrame) -> DataFrame:
 
 
 def _first_file(path: str) -> str:
-    """Return a file that ``path`` stands for; one that starts with _ or . is not data to Spark."""
+    """Return the first file that ``path`` stands for; like Spark, ignore names that begin with _ or ."""
     if "://" in path:
         return path
     inside = glob.glob(os.path.join(glob.escape(path), "**", "*"), recursive=True)
@@ -185,18 +186,18 @@ def _first_file(path: str) -> str:
     if not files:
         words = [*GENERATORS, *ROWS, RATE]
         raise EvenflowError(
-            f"there is no file {path!r}; give a path, 'rate', or a generator such as {Zipf().name}"
+            f"there is no file {path!r}; use a path, 'rate', or a generator such as {Zipf().name}"
             + (f" ({guess})." if (guess := nearest(path.partition(":")[0], words)).startswith("did") else ".")
         )
     return files[0]
 
 
 def _chosen(key: list[str], frame: DataFrame, source: str, keys: tuple[str, ...]) -> list[str]:
-    """Return the key's columns: those named, else the usual ones, else the only one there is."""
+    """Return the key columns: those given, else a default, else the only column."""
     names = frame.columns
     if not keys:
         if key:
-            raise EvenflowError(f"the key is {key[0]!r}, but this app makes its own keys; leave it out.")
+            raise EvenflowError(f"the key is {key[0]!r}, but this app makes its own keys; omit it.")
         return []
     if key:
         for name in key:
@@ -208,4 +209,4 @@ def _chosen(key: list[str], frame: DataFrame, source: str, keys: tuple[str, ...]
         return usual[:1]
     if len(names) == 1:
         return list(names)
-    raise EvenflowError(f"{source} has the columns {', '.join(names)}; say which is the key with --key.")
+    raise EvenflowError(f"{source} has the columns {', '.join(names)}; name the key column with --key.")

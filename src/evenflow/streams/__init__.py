@@ -1,4 +1,4 @@
-"""What flows? Generated streams and files, all read as the same chunks of key numbers."""
+"""Keyed streams: generators and files, read in chunks of key ids."""
 
 from evenflow.streams.base import Chunk, Stream
 from evenflow.streams.countries import Countries

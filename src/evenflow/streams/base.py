@@ -1,12 +1,13 @@
-"""What every stream is: key numbers in the order of the stream, in chunks, as often as asked for.
+"""The interface of a stream: key ids in stream order, in chunks, repeatable.
 
-Laws, tested for every stream:
+Invariants, tested for every stream:
 
-* repetition: every call of ``chunks`` starts anew and yields the same messages, whatever the chunk size;
-* dense numbers: an id is 0 .. K - 1 and stands for one key; ``hashes[id]`` is what a router gets,
-  ``hash_keys`` of the key;
-* conservation: every row of the data is one message; rows are never dropped in silence;
-* bounded memory: what a stream holds grows with its distinct keys, never with its messages.
+* repeatable: every call of ``chunks`` starts from the beginning and yields the same messages, regardless of
+  the chunk size;
+* dense ids: ids are 0 .. K - 1, one per key; ``hashes[id]`` is ``hash_keys`` of the key, the input of a
+  router;
+* lossless: every row of the data is one message; no row is dropped silently;
+* bounded memory: memory grows with the number of distinct keys, not with the number of messages.
 """
 
 from __future__ import annotations
@@ -24,21 +25,31 @@ MOST_KEYS = 10**8  # a generator holds about 20 bytes per key
 
 
 class Chunk(NamedTuple):
-    """Some messages in a row: their key numbers, and the seconds at which they arrive (None: no clock).
+    """Consecutive messages of a stream.
 
-    Times never decrease.
+    Attributes
+    ----------
+    ids
+        Key ids.
+    times
+        Arrival times in seconds, which never decrease; None if the stream has no times.
+
+    Examples
+    --------
+    >>> Chunk(np.array([0, 1, 0], np.int32), None).part(0, 2).ids.tolist()
+    [0, 1]
     """
 
     ids: Int32Array
     times: Float64Array | None
 
     def part(self, begin: int, end: int) -> Chunk:
-        """Return the messages from ``begin`` up to ``end``."""
+        """Return the messages from ``begin`` to ``end - 1``."""
         return Chunk(self.ids[begin:end], None if self.times is None else self.times[begin:end])
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    """Return the messages of several chunks, one after the other, as one."""
+    """Concatenate chunks."""
     if len(chunks) == 1:
         return chunks[0]
     times = [chunk.times for chunk in chunks if chunk.times is not None]
@@ -46,28 +57,45 @@ def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
 
 
 class Stream(ABC):
-    """A keyed stream that can be read again and again; ``open_stream`` makes one from its spelling."""
+    """A keyed stream that can be read repeatedly; ``open_stream`` creates one from its spec.
 
-    messages: int | None  # how many there are, where that is known before reading
+    Attributes
+    ----------
+    messages
+        Number of messages, or None if unknown before reading.
+    """
+
+    messages: int | None
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The spelling that makes this stream again."""
+        """The spec that opens this stream again."""
 
     @abstractmethod
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """Yield the stream from its start in chunks of ``size`` messages; the last one may be shorter."""
+        """Yield the stream from its beginning.
+
+        Parameters
+        ----------
+        size
+            Messages per chunk; the last chunk may be shorter.
+
+        Yields
+        ------
+        Chunk
+            Consecutive messages.
+        """
 
     @property
     @abstractmethod
     def hashes(self) -> UInt64Array:
-        """The 64 bits of every key, by id; of a file: of the ids that ``chunks`` has yielded so far."""
+        """The 64-bit hash of every key, by id; for files, of the ids that ``chunks`` has yielded so far."""
 
     @abstractmethod
     def label(self, id: int) -> str:
-        """Return the key as text, for people."""
+        """Return the key with this id as text."""
 
     def keys_upper_bound(self) -> int | None:
-        """Return how many distinct ids there can be, where that is known before reading."""
+        """Return the maximum number of distinct ids, or None if unknown before reading."""
         return None

@@ -1,8 +1,7 @@
-"""A column of times becomes seconds: timestamps, dates, numbers, or text that holds one of these.
+"""Time columns as seconds: timestamps, dates, numbers, or text containing one of these.
 
-Times are arrival times, and a stream is in the order of its rows, so they never decrease: a row that says it
-is older than one before it arrives together with that one, and is counted as ``late``. A row without a time
-is refused.
+Times are arrival times and a stream is in row order, so they never decrease: a row with an earlier time than
+a preceding row arrives together with it and is counted as ``late``. Rows without a time are rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class Clock:
-    """The arrival times of one pass over a stream.
+    """The arrival times of a single pass over a stream.
 
     >>> clock = Clock("ts")
     >>> clock.seconds(pa.array([5, 4, 7]), 0).tolist(), clock.late
@@ -61,30 +60,30 @@ class Clock:
         if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
             return column.cast(pa.float64(), safe=False).to_numpy()
         raise EvenflowError(
-            f"the time column {self.column!r} is of type {kind}; choose one of times or numbers."
+            f"time column {self.column!r} has type {kind}; use a column of timestamps, dates or numbers."
         )
 
     def _from_text(self, column: Any, rows_before: int) -> Any:
-        kindred = (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
-        for kind in kindred:
+        accepted = (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+        for kind in accepted:
             try:
                 return column.cast(kind)
             except pa.ArrowInvalid:
                 continue
         for row, text in enumerate(column.to_pylist()):
-            if not any(_casts(text, kind) for kind in kindred):
+            if not any(_casts(text, kind) for kind in accepted):
                 raise EvenflowError(
-                    f"row {rows_before + row + 1} has {text!r} in the time column {self.column!r}; "
-                    "times are seconds, or written as 2024-01-31T12:00:00."
+                    f"row {rows_before + row + 1} has {text!r} in time column {self.column!r}; "
+                    "times must be seconds or have the form 2024-01-31T12:00:00."
                 )
         raise EvenflowError(
-            f"the time column {self.column!r} mixes numbers and dates; write all times alike."
+            f"time column {self.column!r} mixes numbers and dates; use one format for all times."
         )
 
     def _refuse(self, what: str, mask: Any, rows_before: int) -> None:
         row = rows_before + pc.index(mask, True).as_py() + 1
         raise EvenflowError(
-            f"row {row} has {what} in the column {self.column!r}; fill it in, or read without a time column."
+            f"row {row} has {what} in column {self.column!r}; fix the value, or read without a time column."
         )
 
 

@@ -1,11 +1,11 @@
-"""The country streams of `dynamic` 5.1: ``skew`` percent of the messages are one country, the rest uniform.
+"""The country streams of `dynamic` 5.1: ``skew`` percent of the messages from one country, uniform otherwise.
 
 The paper's country-skew-r0 .. r100 are ``skew=0`` .. ``skew=100``; country-half-skew-r80 is
-``skew=80,then=0``, the second half of the messages with another skew.
+``skew=80,then=0``, where the second half of the messages has a different skew.
 
-Left open by the paper: which 204 countries (here: the members and observers of the United Nations and nine
-more), which of them is the hot one (the first, id 0), and what the rest is (the other 203; a skew below 1/204
-is uniform over all).
+Not specified by the paper: the 204 countries (here: the members and observers of the United Nations and nine
+more), the hot country (here: the first, id 0), and the rest (here: the other 203; a skew below 1/204 is
+uniform over all).
 """
 
 from __future__ import annotations
@@ -52,8 +52,23 @@ _COUNTS = np.array([1, len(COUNTRIES) - 1])
 
 @dataclass(frozen=True)
 class Countries(Generator):
-    """204 countries, one with ``skew`` percent of the messages; ``then`` is the skew of the second half.
+    """204 countries, one of which has ``skew`` percent of the messages.
 
+    Parameters
+    ----------
+    skew
+        Percentage of the messages with the hot country.
+    then
+        The same for the second half of the stream; None for no change.
+    messages
+        Number of messages.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
+
+    Examples
+    --------
     >>> stream = Countries(skew=80, then=0, messages=2000, seed=1)
     >>> ids = next(stream.chunks()).ids
     >>> int((ids[:1000] == 0).sum()), int((ids[1000:] == 0).sum()), stream.label(0)
@@ -67,10 +82,10 @@ class Countries(Generator):
     rate: float | None = None
 
     keyword = "countries"
-    summary = "204 countries, one with skew= percent of the messages; then= is the second half's skew"
+    summary = "204 countries, one with skew= percent of the messages (then= in the second half)"
 
     def _check(self) -> None:
-        rule = "it is the percentage of one country, from 0 to 100"
+        rule = "it must be a percentage from 0 to 100"
         self._set("skew", number("skew", self.skew, 0, 100, rule))
         if self.then is not None:
             self._set("then", number("then", self.then, 0, 100, rule))
@@ -88,7 +103,7 @@ class Countries(Generator):
 
     @cached_property
     def hashes(self) -> UInt64Array:
-        """The 64 bits of every country's name, by id."""
+        """The 64-bit hash of every country's name, by id."""
         return hash_keys(list(COUNTRIES))
 
     def label(self, id: int) -> str:

@@ -1,4 +1,4 @@
-"""What a file of rows is, and the pieces in which its text is read."""
+"""The interface of a data file, and reading text in blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST = 1 << 28  # bytes of one line or word
 
 
 class DataFile(ABC):
-    """One file of rows."""
+    """A file of rows."""
 
     kind: ClassVar[str]
     endings: ClassVar[tuple[str, ...]]
@@ -27,7 +27,7 @@ class DataFile(ABC):
     def __init__(self, path: Path, compression: str | None = None):
         self.path = path
         self.compression = compression
-        self.time: str | None = None  # the column that is read for its value alone, not hashed by its type
+        self.time: str | None = None  # the time column, whose type does not matter since it is not hashed
 
     @abstractmethod
     def columns(self) -> list[str]:
@@ -35,32 +35,32 @@ class DataFile(ABC):
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield Arrow record batches (or tables) that have at least ``columns``, in the order of the file."""
+        """Yield Arrow record batches (or tables) with at least ``columns``, in file order."""
 
     def part(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
-        """Yield at most ``rows`` rows: the first, or spread over the file where its kind allows that."""
+        """Yield at most ``rows`` rows: the first ones, or spread over the file if the format allows it."""
         yield from first_rows(self.batches(columns), rows)
 
     def rows(self) -> int | None:
-        """Return the number of rows, where the file says it."""
+        """Return the number of rows, or None if the file does not store it."""
         return None
 
     def open(self) -> Any:
-        """Open the file as bytes, unpacked."""
+        """Open the file as decompressed bytes."""
         return pa.input_stream(str(self.path), compression=self.compression)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turn what Arrow says of a damaged file into a sentence."""
+        """Turn Arrow's errors into one sentence."""
         try:
             yield
         except (pa.ArrowException, OSError, EOFError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-            raise EvenflowError(f"{self.path} cannot be read as {self.kind}: {reason}.") from error
+            raise EvenflowError(f"cannot read {self.path} as {self.kind}: {reason}.") from error
 
 
 def first_rows(batches: Iterator[Any], rows: int) -> Iterator[Any]:
-    """Yield the first ``rows`` rows of some batches, and read no further."""
+    """Yield the first ``rows`` rows without reading further."""
     for batch in batches:
         if rows <= 0:
             return
@@ -69,7 +69,7 @@ def first_rows(batches: Iterator[Any], rows: int) -> Iterator[Any]:
 
 
 def blocks_of(file: DataFile, ends: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the file in pieces that end with one of the bytes ``ends``, and the line on which each begins."""
+    """Yield blocks that end with one of the bytes ``ends``, each with its first line number."""
     line = 1
     rest = b""
     with file.open() as source:
@@ -78,7 +78,8 @@ def blocks_of(file: DataFile, ends: bytes) -> Iterator[tuple[bytes, int]]:
             cut = 1 + max(data.rfind(end) for end in (ends[i : i + 1] for i in range(len(ends))))
             if cut == 0 and len(data) > LONGEST:
                 raise EvenflowError(
-                    f"{file.path} has a row of more than {LONGEST} bytes at line {line}; is it {file.kind}?"
+                    f"{file.path} has a row of more than {LONGEST} bytes at line {line}; check that it is "
+                    f"{file.kind}."
                 )
             block, rest = data[:cut], data[cut:]
             if block:

@@ -1,18 +1,17 @@
-"""A stand-in for the twitter-election stream of `dynamic` 5.1: 68 percent one key, the rest rare keys.
+"""A substitute for the twitter-election stream of `dynamic` 5.1: one key with 68 percent, the rest rare keys.
 
-The stream itself cannot be had. This one is fitted to two numbers of Table 3 (5 sources, 10 workers), so
-neither is evidence for the paper when it comes out right: the distribution cost (mean number of workers per
-distinct key) of shuffle, 2.4491, and of Partial Key Grouping, 1.1647. A key that is due λ messages meets ``10
-(1 - exp(-λ / 10)) / (1 - exp(-λ))`` of 10 workers under shuffle, given that it occurs at all, so one kind of
-rare key with λ = 2.56 meets the first; Partial Key Grouping's cost is then 1.34. Two kinds meet both: λ = 0.5
-and λ = 25, mixed by the formula for shuffle's cost. The two λ were found by trying eight pairs (and Zipf's
-law for the rest, which stayed below 2.0 for shuffle); the second cost measures 1.16.
+The original stream is not available. This one is fitted to two numbers of Table 3 (5 sources, 10 workers), so
+matching them is no evidence for the paper: the distribution cost (mean number of workers per distinct key) of
+shuffle, 2.4491, and of Partial Key Grouping, 1.1647. Under shuffle, a key with λ expected messages reaches
+``10 (1 - exp(-λ / 10)) / (1 - exp(-λ))`` of 10 workers, given that it occurs at all. A single kind of rare
+key with λ = 2.56 matches the first number, but gives Partial Key Grouping a cost of 1.34. Two kinds match
+both: λ = 0.5 and λ = 25, mixed by the formula for shuffle's cost. The two λ were found by trying eight pairs
+(and Zipf's law for the rest, which stayed below 2.0 for shuffle); the second cost measures 1.16.
 
-Not fitted, but owed to the 68 percent more than to the rest: the standard deviations of the loads under key
-grouping and Partial Key Grouping, 20.4 and 12.2 percent (the table: 20.3 and 12.4). DKG's 1.2414 was not
-looked at.
+Not fitted, but mostly determined by the 68 percent: the standard deviations of the loads under key grouping
+and Partial Key Grouping, 20.4 and 12.2 percent (Table 3: 20.3 and 12.4). DKG's 1.2414 was not used.
 
-The number of keys follows from ``messages``, so that the cost is the same for every length.
+The number of keys is derived from ``messages``, so that the cost is the same for every length.
 """
 
 from __future__ import annotations
@@ -31,14 +30,27 @@ from evenflow.streams.sampling import draw_grouped, draw_salt
 
 _COST = 2.4491  # Table 3, SG
 _WORKERS = 10
-_RARE = 0.5  # messages due to a key of either kind
+_RARE = 0.5  # expected messages per key
 _COMMON = 25.0
 
 
 @dataclass(frozen=True)
 class Election(Generator):
-    """One key with ``share`` of the messages, the rest spread so thin that most other keys are seen once.
+    """One hot key; most other keys occur once.
 
+    Parameters
+    ----------
+    share
+        Share of the messages with the hot key.
+    messages
+        Number of messages.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
+
+    Examples
+    --------
     >>> ids = next(Election(messages=1000, seed=1).chunks()).ids
     >>> int((ids == 0).sum())
     687
@@ -50,14 +62,14 @@ class Election(Generator):
     rate: float | None = None
 
     keyword = "election"
-    summary = "one key with share= of the messages, the rest rare (for twitter-election of `dynamic`)"
+    summary = "one key with share= of the messages, all others rare (for twitter-election of `dynamic`)"
 
     def _check(self) -> None:
-        self._share("share", "it is the hot key's part of the messages, from 0 to 1")
+        self._share("share", "it must be a share of the messages from 0 to 1")
         if self.keys_upper_bound() > MOST_KEYS:
             raise EvenflowError(
-                f"messages is {self.messages}; so long a stream has {self.keys_upper_bound()} keys, "
-                f"and a generator has at most {MOST_KEYS}: shorten it."
+                f"messages is {self.messages}, which needs {self.keys_upper_bound()} keys; reduce it, as a "
+                f"generator has at most {MOST_KEYS}."
             )
 
     def _fill(self, start: int, out: Int32Array) -> None:
@@ -67,12 +79,12 @@ class Election(Generator):
         draw_grouped(draw_salt(self.seed), start, np.array(ends), np.array([1, common, rare]), out)
 
     def keys_upper_bound(self) -> int:
-        """Return the number of keys: the hot one, the common ones, the rare ones."""
+        """Return the number of keys: hot, common and rare."""
         return 1 + sum(self._kinds)
 
     @cached_property
     def _kinds(self) -> tuple[int, int]:
-        """How many common and rare keys there are."""
+        """The numbers of common and rare keys."""
         common = (_COST - _workers_met(_RARE)) / (_workers_met(_COMMON) - _workers_met(_RARE))
         possible = (common / _occurs(_COMMON), (1 - common) / _occurs(_RARE))
         rest = self.messages * (1 - self.share) / (possible[0] * _COMMON + possible[1] * _RARE)
@@ -84,5 +96,5 @@ def _occurs(due: float) -> float:
 
 
 def _workers_met(due: float) -> float:
-    """Expected workers that shuffle shows a key that is due so many messages, given that it occurs."""
+    """Return the expected number of workers that a key reaches under shuffle, given that it occurs."""
     return _WORKERS * _occurs(due / _WORKERS) / _occurs(due)

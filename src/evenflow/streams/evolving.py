@@ -1,12 +1,12 @@
-"""Time-evolving Zipf (`evolving` 6.1): the popularity of the keys turns round while the stream runs.
+"""Time-evolving Zipf (`evolving` 6.1): the popularity ranking of the keys reverses during the stream.
 
-The first 0.8 N messages follow ``Pr[i] ~ i ** -z``, the last 0.2 N ``Pr[i] ~ (keys + 1 - i) ** -z``: what was
-rare is hot.
+The first 0.8 N messages follow ``Pr[i] ~ i ** -z``, the last 0.2 N ``Pr[i] ~ (keys + 1 - i) ** -z``: rare
+keys become hot.
 
-Left open by the paper: it prints the same law for both parts; the reversed one is a reading (DECISIONS), and
-figures made from it say so. ``phases`` are the relative lengths of the parts, ``4+1`` as in the paper; the
-ranks reverse at every boundary, and a single number asks for so many parts of equal length. The paper's 50 M
-are ten runs of 5 M with different seeds.
+The paper prints the same law for both parts; the reversal is an interpretation (DECISIONS), stated in figures
+that use it. ``phases`` are the relative lengths of the parts, ``4+1`` as in the paper; the ranks reverse at
+every boundary. A single number gives that many parts of equal length. The paper's 50 M messages are ten runs
+of 5 M with different seeds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,25 @@ _MOST_PHASES = 10**4
 
 @dataclass(frozen=True)
 class Evolving(Generator):
-    """Zipf's law whose ranks reverse at the boundary of every phase; id 0 is the hottest key of the first.
+    """Zipf's law with ranks that reverse at every phase boundary; id 0 is the hottest key of the first phase.
 
+    Parameters
+    ----------
+    z
+        Zipf exponent.
+    keys
+        Number of keys.
+    messages
+        Number of messages.
+    phases
+        Relative lengths of the phases, such as ``(4, 1)`` or ``"4+1"``, or a number of equal phases.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
+
+    Examples
+    --------
     >>> ids = next(Evolving(z=2.0, keys=100, messages=1000, seed=1).chunks()).ids
     >>> int((ids[:800] < 10).sum()), int((ids[800:] >= 90).sum())
     (749, 185)
@@ -43,7 +60,7 @@ class Evolving(Generator):
     rate: float | None = None
 
     keyword = "evolving"
-    summary = "Zipf's law whose ranks reverse for the last fifth, or at every boundary of phases="
+    summary = "Zipf's law with ranks that reverse for the last fifth, or at every boundary of phases="
 
     def _check(self) -> None:
         self._exponent()
@@ -61,7 +78,7 @@ class Evolving(Generator):
 
     @cached_property
     def boundaries(self) -> tuple[int, ...]:
-        """The message at which each phase ends; the last is the end of the stream.
+        """The message number at which each phase ends.
 
         >>> Evolving(messages=50, phases="4+1").boundaries
         (40, 50)
@@ -72,8 +89,8 @@ class Evolving(Generator):
 
 
 def _lengths(phases: Any) -> tuple[float, ...]:
-    """Read ``phases``: lengths as a tuple or as text, or the number of equal parts."""
-    rule = "it is the relative lengths of the parts, such as 4+1, or a number of equal parts"
+    """Parse ``phases``: lengths as a tuple or text, or a number of equal phases."""
+    rule = "it must be relative lengths such as 4+1, or a number of equal phases"
     wrong = EvenflowError(f"phases is {phases!r}; {rule}.")
     try:
         if isinstance(phases, str):

@@ -1,11 +1,11 @@
-"""Streams from files: which files, which columns, and the numbers of their keys.
+"""Streams from files: finding files and columns, and assigning key ids.
 
-A folder is all its files, sorted by name, in folders below it too; names that begin with ``.`` or ``_`` are
-not data (as for Spark). A pattern such as ``logs/*.csv`` takes what matches it. All files must have the
-columns, with one type for each.
+A folder stands for all files in it, recursively, sorted by name; names that begin with ``.`` or ``_`` are
+ignored (as in Spark). A glob pattern such as ``logs/*.csv`` is expanded. All files must have the columns,
+with the same types.
 
-A key of several columns is hashed as Spark hashes them together. A null key is a key like any other; a stream
-that has no other is refused at its end, since it has no keys to balance.
+Composite keys are hashed as Spark hashes several columns. Null is a key like any other, but a stream in which
+every key is null is rejected at its end, since there is nothing to balance.
 """
 
 from __future__ import annotations
@@ -37,9 +37,30 @@ _BYTES_KINDS = (pa.large_binary(), pa.binary_view())
 
 
 class FileStream(Stream):
-    """The rows of one or many files; ``key`` and ``time`` are columns.
+    """The rows of one or more files.
 
-    ``late`` is the number of rows of the last pass whose time was before that of a row above them.
+    Parameters
+    ----------
+    path
+        A file, folder or glob pattern.
+    key
+        Key columns.
+    time
+        Time column; None for a stream without times.
+
+    Attributes
+    ----------
+    late
+        Rows of the last pass with an earlier time than a preceding row.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "clicks.csv"
+    >>> _ = path.write_text("user,page\\nann,1\\nbob,2\\nann,3\\n")
+    >>> stream = FileStream(str(path), ["user"])
+    >>> next(stream.chunks()).ids.tolist(), stream.label(1)
+    ([0, 1, 0], 'bob')
     """
 
     def __init__(self, path: str, key: Sequence[str], time: str | None = None):
@@ -58,35 +79,35 @@ class FileStream(Stream):
         self._numbers = KeyNumbers()
         self._hashes = np.empty(0, np.uint64)
         self._types: list[Any] = [None] * len(self.key)
-        self._values: list[list[Any]] = []  # the key columns of the keys that each batch brought
+        self._values: list[list[Any]] = []  # key columns of the new keys of each batch
         self._firsts: list[int] = []
-        next(self._pieces(), None)  # an empty or damaged beginning is refused now, not later
+        next(self._pieces(), None)  # fail early on an empty or damaged file
 
     @property
     def name(self) -> str:
-        """The spelling that makes this stream again."""
+        """The spec that opens this stream again."""
         columns = "+".join(_quoted(column) for column in self.key)
         return f"{self.path}#{columns}" + (f"@{_quoted(self.time)}" if self.time is not None else "")
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """Yield the stream from its start in chunks of ``size`` messages; the last one may be shorter."""
-        size = whole("size", size, 1, None, "a chunk holds at least one message")
+        """Yield the stream from its beginning in chunks of ``size`` messages; the last may be shorter."""
+        size = whole("size", size, 1, None, "it must be at least 1")
         return regrouped(self._pieces(), size)
 
     @property
     def hashes(self) -> UInt64Array:
-        """The 64 bits of every key that was read so far, by id."""
+        """The 64-bit hash of every key read so far, by id."""
         return self._hashes[: len(self._numbers)]
 
     def label(self, id: int) -> str:
         """Return the key as text; the parts of a composite key are separated by commas."""
         known = len(self._numbers)
-        id = whole("id", id, 0, known - 1, f"ids go to {known - 1} so far, as chunks have been read")
+        id = whole("id", id, 0, known - 1, f"the ids read so far are 0 to {known - 1}")
         batch = bisect_right(self._firsts, id) - 1
         return ", ".join(_text(column[id - self._firsts[batch]]) for column in self._values[batch])
 
     def beginnings(self, rows: Sequence[int]) -> Iterator[Chunk]:
-        """Yield at most ``rows[i]`` rows of the i-th file: its first, or spread over it."""
+        """Yield at most ``rows[i]`` rows of the i-th file: the first ones, or spread over the file."""
         return self._pieces(rows)
 
     def _pieces(self, at_most: Sequence[int] | None = None) -> Iterator[Chunk]:
@@ -102,21 +123,21 @@ class FileStream(Stream):
                     rows += batch.num_rows
         self.late = clock.late if clock else 0
         if not rows:
-            raise EvenflowError(f"{self.path} has no rows; a stream has at least one.")
+            raise EvenflowError(f"{self.path} has no rows; a stream needs at least one.")
         if len(self._numbers) == 1:
             self.refuse_null(0)
 
     def refuse_null(self, id: int) -> None:
-        """Refuse the stream if ``id``, the only key that was found, is null."""
+        """Reject the stream if ``id``, the only key found, is null."""
         batch = bisect_right(self._firsts, id) - 1
         if not any(column[id - self._firsts[batch]].is_valid for column in self._values[batch]):
             raise EvenflowError(
-                f"every key of {self.name} is null; choose another column of "
+                f"every key of {self.name} is null; choose another of the columns "
                 f"{', '.join(self.files[0].columns())}."
             )
 
     def _number(self, columns: list[Any], file: DataFile, rows_before: int) -> Int32Array:
-        """Return the ids of a batch, and remember the keys that it brought."""
+        """Return the ids of a batch and store its new keys."""
         columns = [self._prepared(index, column, file) for index, column in enumerate(columns)]
         known_by = hash_keys(columns[0])
         for column in columns[1:]:
@@ -132,7 +153,7 @@ class FileStream(Stream):
         return ids
 
     def _prepared(self, index: int, column: Any, file: DataFile) -> Any:
-        """Check that the column's type is the one it had so far."""
+        """Check that the type of a column does not change."""
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         if kinds.is_uint64(column.type):
@@ -142,8 +163,8 @@ class FileStream(Stream):
             self._types[index] = kind
         elif kind != self._types[index] and not kinds.is_null(kind):
             raise EvenflowError(
-                f"column {self.key[index]!r} is {kind} in {file.path} and {self._types[index]} before it; "
-                "the same key would get two hashes: cast it to one type."
+                f"column {self.key[index]!r} is {kind} in {file.path} but {self._types[index]} before; "
+                "cast it to one type, since the hash of a key depends on its type."
             )
         return column
 
@@ -155,23 +176,23 @@ class FileStream(Stream):
         self._hashes[first : first + hashes.size] = hashes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the spelling alone: another process reads the files itself."""
+        """Pickle only the parameters: another process reads the files itself."""
         return type(self), (self.path, self.key, self.time)
 
 
 def find_files(path: str) -> list[DataFile]:
-    """Return the files that ``path`` names: one, a folder's, or those that match a pattern."""
+    """Return the files that ``path`` stands for: a file, a folder or a glob pattern."""
     location = Path(os.path.expanduser(path))
     if location.is_dir():
         if (location / "_delta_log").exists():
             raise EvenflowError(
-                f"{path} is a Delta table, whose folder keeps old rows too; write it as plain Parquet."
+                f"{path} is a Delta table, whose folder also holds deleted rows; export it as plain Parquet."
             )
         files = sorted(
             file for file in location.rglob("*") if file.is_file() and _is_data(file.relative_to(location))
         )
         if not files:
-            raise EvenflowError(f"the folder {path} has no files; name a folder with data, or a file.")
+            raise EvenflowError(f"folder {path} has no data files; give a folder with data, or a file.")
     elif location.exists():
         files = [location]
     else:
@@ -199,7 +220,7 @@ def _beside(location: Path) -> str:
 
 
 def check_columns(file: DataFile, wanted: Sequence[str]) -> None:
-    """Refuse a column that the file does not have exactly once."""
+    """Reject a column that the file does not have exactly once."""
     names = file.columns()
     for column in wanted:
         if column not in names:
@@ -213,7 +234,7 @@ def check_columns(file: DataFile, wanted: Sequence[str]) -> None:
 
 
 def regrouped(pieces: Iterator[Chunk], size: int) -> Iterator[Chunk]:
-    """Yield the same messages in chunks of exactly ``size``, the last one shorter."""
+    """Yield the same messages in chunks of exactly ``size``; the last may be shorter."""
     waiting: list[Chunk] = []
     room = size
     for piece in pieces:
@@ -241,21 +262,21 @@ def _plain_type(kind: Any) -> Any:
 
 
 def _plain(column: Any) -> Any:
-    """Let go of a dictionary that other keys are in."""
+    """Decode a dictionary, so that its other values are not kept in memory."""
     return column.dictionary_decode() if kinds.is_dictionary(column.type) else column
 
 
 def _check_text(
     columns: list[Any], key: Sequence[str], file: DataFile, rows_before: int, fresh: Int32Array
 ) -> None:
-    """Refuse text that is not UTF-8: Spark would hash other bytes than stand in the file."""
+    """Reject text that is not UTF-8: Spark would hash different bytes."""
     for name, column in zip(key, columns, strict=True):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
             raise EvenflowError(
                 f"column {name!r} of {file.path} has text that is not UTF-8 after row "
-                f"{rows_before + int(fresh[0])}; write the file in UTF-8, or make the column binary."
+                f"{rows_before + int(fresh[0])}; convert the file to UTF-8, or make the column binary."
             ) from error
 
 

@@ -1,17 +1,15 @@
-"""The kinds of files that are streams, by the ending of their names; each is read as Arrow batches.
+"""File formats by suffix; all are read as Arrow batches.
 
-What a kind leaves open, and what holds here:
+Rules:
 
-* Every row of a file is one message. A damaged row ends the reading with a sentence that names its line; none
-  is skipped.
-* CSV has a header and no types: keys are text, as Spark reads it by default. An empty field is null, a quoted
-  empty one is the empty text. Lines without any character are no rows.
-* JSON has types: a key is text, a number, true or false, and stays of the type it has first (1.5 after 1 is
-  refused). Text that looks like a time stays text. A row without the field has null there; a blank line is no
-  row.
-* Text is one column named ``word``: what stands between ASCII white space, as it stands there (as Spark's
+* Every row of a file is one message. A damaged row raises an error that names its line; no row is skipped.
+* CSV has a header and no types: keys are text, as in Spark by default. An empty field is null, a quoted empty
+  field is the empty string. Empty lines are ignored.
+* JSON has types: a key is text, a number, true or false, and its first type is kept (1.5 after 1 is an
+  error). Text that looks like a time stays text. A missing field is null; blank lines are ignored.
+* Text has one column, ``word``: tokens separated by ASCII white space, unchanged (as Spark's
   ``split(line, "\\\\s+")``).
-* Memory is bounded: Parquet and Arrow by the batches and pages of their writer, the others by blocks of some
+* Memory is bounded: for Parquet and Arrow by the batches and pages of the writer, otherwise by blocks of some
   megabytes.
 """
 
@@ -30,7 +28,7 @@ ENDINGS = {ending: kind for kind in KINDS for ending in kind.endings}
 
 
 def data_file(path: Path) -> DataFile:
-    """Return the reader that the ending of ``path`` asks for."""
+    """Return the reader for the suffix of ``path``."""
     name = path.name.lower()
     outer = next((ending for ending in COMPRESSIONS if name.endswith(ending)), None)
     if outer:
@@ -39,11 +37,11 @@ def data_file(path: Path) -> DataFile:
     if kind is None:
         known = ", ".join(ENDINGS)
         raise EvenflowError(
-            f"{path} has an ending that says nothing about its kind; evenflow reads {known}, "
-            f"and most of them with {', '.join(COMPRESSIONS)} after it."
+            f"unsupported file type {str(path)!r}; evenflow reads {known}, "
+            f"most of them also compressed ({', '.join(COMPRESSIONS)})."
         )
     if outer and not kind.compressible:
         raise EvenflowError(
-            f"{path} is {kind.kind} inside {outer}; unpack it, {kind.kind} compresses by itself."
+            f"{path} is {kind.kind} compressed as {outer}; decompress it ({kind.kind} compresses itself)."
         )
     return kind(path, COMPRESSIONS[outer] if outer else None)

@@ -1,8 +1,7 @@
-"""Keys that become hot while the stream runs: one that appears and fades, and one that moves from key to key.
+"""Hot keys that change during the stream: one that appears and fades, and one that drifts from key to key.
 
-Both lie over a background of Zipf's law with exponent ``z``: with probability ``share`` a message is of the
-hot key, otherwise of the background. Ours, not a paper's: they ask a scheme how fast it finds a new hot key
-and how soon it lets an old one go.
+With probability ``share`` a message has the hot key; otherwise it follows Zipf's law with exponent ``z``.
+These streams are not from a paper: they test how fast a scheme detects a new hot key and drops an old one.
 """
 
 from __future__ import annotations
@@ -19,11 +18,25 @@ from evenflow.streams.sampling import alias_draw, bits, draw_salt, unit
 
 @dataclass(frozen=True)
 class Burst(Generator):
-    """A new key takes ``share`` of the messages at ``start`` and fades in a straight line until ``end``.
+    """A new key that has ``share`` of the messages at ``start`` and fades linearly until ``end``.
 
-    ``start`` and ``end`` are parts of the stream; the bursting key is the last id, after the ``keys`` of the
-    background.
+    Parameters
+    ----------
+    z, keys
+        Zipf exponent and number of keys of the background; the bursting key has id ``keys``.
+    messages
+        Number of messages.
+    share
+        Share of the messages with the bursting key at ``start``.
+    start, end
+        Beginning and end of the burst, as fractions of the stream.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
 
+    Examples
+    --------
     >>> ids = next(Burst(keys=100, messages=3000, start=0.5, end=1.0, seed=1).chunks()).ids
     >>> [int((part == 100).sum()) for part in ids.reshape(6, 500)]
     [0, 0, 0, 127, 73, 27]
@@ -39,16 +52,16 @@ class Burst(Generator):
     rate: float | None = None
 
     keyword = "burst"
-    summary = "Zipf's law, and a new key that takes share= at start= and fades until end="
+    summary = "Zipf's law, plus a new key with share= of the messages at start= that fades until end="
 
     def _check(self) -> None:
         self._exponent()
         self._keys()
-        self._share("share", "it is the hot key's part of the messages, from 0 to 1")
-        self._share("start", "it is the part of the stream before the burst, from 0 to 1")
-        self._share("end", "it is the part of the stream after which the burst is over, from 0 to 1")
+        self._share("share", "it must be a share of the messages from 0 to 1")
+        self._share("start", "it must be a fraction of the stream from 0 to 1")
+        self._share("end", "it must be a fraction of the stream from 0 to 1")
         if self.start >= self.end:
-            raise EvenflowError(f"start is {self.start} and end is {self.end}; start is the lower.")
+            raise EvenflowError(f"start is {self.start} and end is {self.end}; start must be below end.")
 
     def _fill(self, start: int, out: Int32Array) -> None:
         first, last = self.start * self.messages, self.end * self.messages
@@ -56,16 +69,33 @@ class Burst(Generator):
         _draw_burst(salts[0], salts[1], start, self._zipf, self.share, first, last, out)
 
     def keys_upper_bound(self) -> int:
-        """Return ``keys`` and one: the background's and the bursting key."""
+        """Return ``keys + 1``: the background and the bursting key."""
         return self.keys + 1
 
 
 @dataclass(frozen=True)
 class Drift(Generator):
-    """A hot key with ``share`` of the messages, another key in each of ``steps`` equal parts of the stream.
+    """A hot key with ``share`` of the messages, a different one in each of ``steps`` equal parts.
 
-    In part j (from 0) it is the key of id ``keys - 1 - j``, which the background has among its rarest.
+    In part j (from 0) it is id ``keys - 1 - j``, one of the rarest keys of the background.
 
+    Parameters
+    ----------
+    z, keys
+        Zipf exponent and number of keys of the background.
+    messages
+        Number of messages.
+    share
+        Share of the messages with the hot key.
+    steps
+        Number of parts.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
+
+    Examples
+    --------
     >>> ids = next(Drift(keys=100, messages=3000, steps=3, share=0.9, seed=1).chunks()).ids
     >>> [int(np.bincount(part).argmax()) for part in ids.reshape(3, 1000)]
     [99, 98, 97]
@@ -80,12 +110,14 @@ class Drift(Generator):
     rate: float | None = None
 
     keyword = "drift"
-    summary = "Zipf's law, and a hot key with share= that is another one in each of steps= parts"
+    summary = (
+        "Zipf's law, plus a hot key with share= of the messages, a different one in each of steps= parts"
+    )
 
     def _check(self) -> None:
         self._exponent()
         self._keys()
-        self._share("share", "it is the hot key's part of the messages, from 0 to 1")
+        self._share("share", "it must be a share of the messages from 0 to 1")
         self._whole("steps", 1, self.keys)
 
     def _fill(self, start: int, out: Int32Array) -> None:

@@ -1,7 +1,7 @@
-"""Keys get numbers 0, 1, 2, ... in the order in which they first appear, row by row in a kernel.
+"""Key ids 0, 1, 2, ... in order of first appearance.
 
-A key is known by 64 bits, as it is to every router. The table doubles when half of it is used, so memory
-grows with the distinct keys and the cost per row stays constant.
+Keys are identified by 64-bit hashes, as in every router. The hash table doubles when half full, so memory
+grows with the number of distinct keys and the cost per row stays constant.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST = 2**31 - 1  # an id is an int32
 
 
 class KeyNumbers:
-    """The numbers of all keys met so far.
+    """The ids of all keys seen so far.
 
     >>> numbers = KeyNumbers()
     >>> ids, fresh = numbers.of(np.array([7, 9, 7, 8], np.uint64))
@@ -34,7 +34,7 @@ class KeyNumbers:
         return int(self._count[0])
 
     def of(self, keys: UInt64Array) -> tuple[Int32Array, Int32Array]:
-        """Return the number of every key, and the rows in which a key appeared for the first time."""
+        """Return the id of every key, and the rows in which a key appeared for the first time."""
         ids = np.empty(keys.size, np.int32)
         fresh = np.empty(keys.size, np.int32)
         before = len(self)
@@ -48,7 +48,7 @@ class KeyNumbers:
     def _grow(self) -> None:
         room = min(2 * self._known.size, _MOST)
         if room == self._known.size:
-            raise EvenflowError(f"this stream has more than {_MOST} distinct keys; choose a coarser key.")
+            raise EvenflowError(f"the stream has more than {_MOST} distinct keys; choose a coarser key.")
         known = np.empty(room, np.uint64)
         known[: len(self)] = self._known[: len(self)]
         self._known, self._table = known, _table_for(room)
@@ -71,7 +71,7 @@ def _number(
     ids: Int32Array,
     fresh: Int32Array,
 ) -> int:
-    """Number rows from ``start`` on; return the row that finds no room, or the number of rows."""
+    """Assign ids from row ``start``; return the row for which the table is full, or the number of rows."""
     for i in range(start, keys.size):
         key = keys[i]
         slot = table_find(table, key)
@@ -95,10 +95,10 @@ def _insert_all(known: UInt64Array, table: KeyTable) -> None:
 
 @kernel
 def fold(so_far: UInt64Array, column: UInt64Array) -> None:
-    """Take another column's hashes into those of the columns before it, order and nulls included.
+    """Combine the hashes of a further column with those of the preceding ones, sensitive to order and nulls.
 
-    Spark's hash of several columns passes over nulls, so (a, null) and (null, a) have the same 64 bits. They
-    are two keys.
+    Spark's hash of several columns skips nulls, so (a, null) and (null, a) have the same hash, but they are
+    different keys.
     """
     for i in range(so_far.size):
         so_far[i] = mix(so_far[i] + GOLDEN) ^ column[i]

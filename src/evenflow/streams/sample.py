@@ -1,9 +1,8 @@
-"""A bounded part of a stream, in memory, to look at it more than once.
+"""Bounded in-memory samples of streams.
 
-What is kept is rows next to each other, not single rows: how keys come in bursts stays as it is. A
-generator gives 100 blocks spread over its length. Of many files each gives a part by its size; a Parquet
-file gives the beginning of every row group, any other its own beginning. One file that is no Parquet gives
-its first rows.
+Samples consist of contiguous rows, which preserves bursts. A generator is sampled in 100 blocks spread over
+its length. Several files are sampled in proportion to their size; a Parquet file contributes the beginning of
+every row group, any other file its beginning. A single file that is not Parquet contributes its first rows.
 """
 
 from __future__ import annotations
@@ -19,16 +18,25 @@ from evenflow.streams.files import FileStream
 from evenflow.streams.generator import Generator
 
 BLOCKS = 100
-_PIECE = 1 << 18  # messages between two looks at how far reading is
+_PIECE = 1 << 18  # messages between progress reports
 
 Watch = Callable[[int], None]
 
 
 class Sample(Stream):
-    """Messages in memory; ``total`` is the whole stream's number of them, None where nobody counted.
+    """Messages in memory.
 
-    ``how`` says which messages were taken, or is empty if all were.
+    Attributes
+    ----------
+    ids, times
+        Key ids and arrival times, as in a ``Chunk``.
+    total
+        Messages in the whole stream; None if not counted.
+    how
+        Which messages were read; empty for all.
 
+    Examples
+    --------
     >>> from evenflow.streams import open_stream
     >>> sample = take_sample(open_stream("zipf:keys=100,messages=1e6"), 1000)
     >>> sample.messages, sample.how
@@ -49,34 +57,34 @@ class Sample(Stream):
 
     @property
     def name(self) -> str:
-        """The spelling of the stream that this is a part of."""
+        """The spec of the sampled stream."""
         return self.stream.name
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """Yield the sample from its start in chunks of ``size`` messages; the last one may be shorter."""
-        size = whole("size", size, 1, None, "a chunk holds at least one message")
+        """Yield the sample from its beginning in chunks of ``size`` messages; the last may be shorter."""
+        size = whole("size", size, 1, None, "it must be at least 1")
         whole_sample = Chunk(self.ids, self.times)
         for start in range(0, self.messages, size):
             yield whole_sample.part(start, start + size)
 
     @property
     def hashes(self) -> UInt64Array:
-        """The 64 bits of every key, by id."""
+        """The 64-bit hash of every key, by id."""
         return self.stream.hashes
 
     def label(self, id: int) -> str:
-        """Return the key as text, for people."""
+        """Return the key with this id as text."""
         return self.stream.label(id)
 
     def keys_upper_bound(self) -> int:
-        """Return how many ids there are."""
+        """Return the number of ids."""
         return int(self.hashes.size)
 
 
 def take_sample(stream: Stream, limit: int | None, watch: Watch | None = None) -> Sample:
-    """Read at most ``limit`` messages (None: all) into memory; ``watch(n)`` gets the number read so far."""
+    """Read at most ``limit`` messages into memory; None reads all. ``watch`` gets the number read so far."""
     if limit is not None:
-        limit = whole("limit", limit, 1, None, "a sample has at least one message")
+        limit = whole("limit", limit, 1, None, "it must be at least 1")
     sample = _taken(stream, limit, watch)
     if isinstance(stream, FileStream) and sample.ids.min() == sample.ids.max():
         stream.refuse_null(int(sample.ids[0]))
@@ -95,7 +103,7 @@ def _taken(stream: Stream, limit: int | None, watch: Watch | None) -> Sample:
         return Sample(stream, ids, times, ids.size, "")
     if isinstance(stream, FileStream) and len(stream.files) > 1:
         return _spread(stream, limit, watch)
-    how = f"the first {limit:,} messages; how many there are was not counted"
+    how = f"the first {limit:,} messages; the total is unknown"
     return Sample(stream, ids[:limit], None if times is None else times[:limit], None, how)
 
 
@@ -126,13 +134,13 @@ def _spread(stream: FileStream, limit: int, watch: Watch | None) -> Sample:
     ids, times = _read(stream.beginnings(shares), watch)
     files = f"{len(sizes):,} files" if len(sizes) > 1 else "the file"
     where = (
-        f"the beginning of every row group of {files}"
+        f"from the beginning of every row group of {files}"
         if stream.messages is not None
-        else f"the beginning of each of {files}"
+        else f"from the beginning of each of {files}"
     )
     total = stream.messages
     of = f" of {total:,}" if total is not None else ""
-    rest = "" if total is not None else "; how many there are was not counted"
+    rest = "" if total is not None else "; the total is unknown"
     return Sample(stream, ids, times, total, f"{ids.size:,}{of} messages, {where}{rest}")
 
 

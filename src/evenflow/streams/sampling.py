@@ -1,9 +1,9 @@
-"""Random keys by number: the i-th draw of a seed is a pure function of i, so any chunk can be made by itself.
+"""Counter-based random keys: draw i of a seed is a pure function of i, so chunks are independent.
 
-The bits of message i are ``mix(salt + (i + 1) * golden)``, which is splitmix64 at its i-th step. Their upper
-53 bits choose from a weighted set by the alias method (Walker 1977, set up as in Vose 1991): one column, one
-comparison. A column is one 64-bit word, threshold above and alias below, so a draw touches one cache line; a
-key's probability is exact to 2^-32 of a column's, that is to 2^-32 / K.
+The bits of message i are ``mix(salt + (i + 1) * golden)``, the i-th step of splitmix64. Their upper 53 bits
+draw from a weighted set by the alias method (Walker 1977, set up as in Vose 1991): one column, one
+comparison. A column is a 64-bit word, threshold in the upper half and alias in the lower, so a draw touches
+one cache line; a key's probability is exact to 2^-32 of a column's, that is to 2^-32 / K.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STREAMS = 0x73747265616D73  # keeps the draws of a seed independent of its hash
 
 
 def draw_salt(seed: int, use: int = 0) -> np.uint64:
-    """Return the salt of a generator's draws; each ``use`` of one seed is independent of the others."""
+    """Return the salt of a generator's draws, independent for every ``use`` of a seed."""
     return salt_of(int(salt_of(seed)) ^ (_STREAMS + use))
 
 
@@ -47,7 +47,7 @@ def uniform_draw(random: np.uint64, keys: int) -> int:
 
 @inlined
 def alias_draw(random: np.uint64, columns: UInt64Array) -> int:
-    """Choose one of 0 .. K - 1 by the weights that ``alias_columns`` was given."""
+    """Choose one of 0 .. K - 1 by the weights given to ``alias_columns``."""
     scaled = unit(random) * columns.size
     column = np.int64(scaled)
     word = columns[column]
@@ -57,7 +57,7 @@ def alias_draw(random: np.uint64, columns: UInt64Array) -> int:
 
 
 def alias_columns(weights: Float64Array) -> UInt64Array:
-    """Return the columns of the alias method for ``weights`` (not negative, at least one positive)."""
+    """Return the columns of the alias method for ``weights`` (non-negative, at least one positive)."""
     share = weights * (weights.size / weights.sum())
     columns = np.empty(weights.size, np.uint64)
     _fill_columns(share, columns, np.empty(weights.size, np.int64))
@@ -66,7 +66,7 @@ def alias_columns(weights: Float64Array) -> UInt64Array:
 
 @kernel
 def _fill_columns(share: Float64Array, columns: UInt64Array, stack: Int64Array) -> None:
-    """Pair every column below average with one above it; poor ones stack on the left, rich on the right."""
+    """Pair every below-average column with an above-average one; the two stacks grow from both ends."""
     n = share.size
     poor = 0
     rich = n
@@ -87,7 +87,7 @@ def _fill_columns(share: Float64Array, columns: UInt64Array, stack: Int64Array) 
             rich += 1
             stack[poor] = high
             poor += 1
-    for left in range(poor):  # what rounding left over is full
+    for left in range(poor):  # left over by rounding
         columns[stack[left]] = (_LOW << _S32) | np.uint64(stack[left])
     for left in range(rich, n):
         columns[stack[left]] = (_LOW << _S32) | np.uint64(stack[left])
@@ -116,11 +116,11 @@ def draw_weighted(salt: np.uint64, start: int, columns: UInt64Array, out: Int32A
 def draw_grouped(
     salt: np.uint64, start: int, ends: Float64Array, counts: Int64Array, out: Int32Array
 ) -> None:
-    """Fill ``out`` with draws from groups of keys that are equally likely within their group.
+    """Fill ``out`` with draws from groups of keys, uniform within each group.
 
-    Group g has ``counts[g]`` keys, numbered after those of the groups before it, and the part of the
-    probability up to ``ends[g]``; the last end is 1. No table: however many keys there are, a draw touches no
-    memory.
+    Group g has ``counts[g]`` keys, numbered after those of the preceding groups; ``ends`` are the cumulative
+    probabilities of the groups, the last one 1. There is no table: draws touch no memory, regardless of the
+    number of keys.
     """
     for i in range(out.size):
         draw = unit(bits(salt, start + i))

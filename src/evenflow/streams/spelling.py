@@ -1,13 +1,12 @@
-"""The one spelling of a stream, on the command line, in files and in code.
+"""Stream specs, the same on the command line, in files and in code.
 
-* a generator: ``zipf:z=1.4,keys=1e5,messages=1e7,seed=1``; what is left out has its default; ``zipf`` alone
-  is fine;
-* a file, folder or pattern: ``path.parquet#column``; several columns: ``path#a+b``; a time column:
+* a generator: ``zipf:z=1.4,keys=1e5,messages=1e7,seed=1``; parameters are optional, so ``zipf`` will do;
+* a file, folder or glob pattern: ``path.parquet#column``; a composite key: ``path#a+b``; a time column:
   ``path#a@ts`` or ``path#@ts``.
 
-After the ``#`` a name that the file has is taken as it is; otherwise ``%2B``, ``%40``, ``%23`` and ``%25``
-stand for the signs + @ # % inside a name. Without a column the key is the column named ``key``, or the only
-one there is. What exists as a file is a file, whatever it is called.
+After the ``#``, the name of an existing column is taken literally; otherwise ``%2B``, ``%40``, ``%23`` and
+``%25`` stand for + @ # % in a name. The default key is the column ``key``, or the only column. The path of an
+existing file always means that file.
 """
 
 from __future__ import annotations
@@ -31,18 +30,35 @@ from evenflow.streams.zipf import Uniform, Zipf
 GENERATORS: dict[str, type[Generator]] = {
     kind.keyword: kind for kind in (Zipf, Uniform, Evolving, Countries, Election, Burst, Drift)
 }
-_WORD_AND_COLON = re.compile(r"([A-Za-z][\w-]+)\s*:(?!//)")  # one letter and a colon is a drive
+_WORD_AND_COLON = re.compile(r"([A-Za-z][\w-]+)\s*:(?!//)")  # a single letter and a colon is a drive
 
 
 def open_stream(spec: str, key: str | Sequence[str] | None = None, time: str | None = None) -> Stream:
-    """Return the stream that ``spec`` spells; ``key`` and ``time`` name columns of a file that has them.
+    """Open a stream.
 
+    Parameters
+    ----------
+    spec
+        A generator such as ``zipf:z=1.4,keys=1e5``, or a file, folder or glob pattern such as
+        ``events.parquet#user_id``.
+    key
+        Key columns of a file, if they are not in the spec.
+    time
+        Time column of a file, if it is not in the spec.
+
+    Returns
+    -------
+    Stream
+        The stream; ``stream.name`` is its complete spec.
+
+    Examples
+    --------
     >>> open_stream("zipf:z=2,keys=1e3,messages=1e6,seed=7").name
     'zipf:z=2,keys=1000,messages=1000000,seed=7'
     """
     if not isinstance(spec, str | os.PathLike) or not os.fspath(spec):
         raise EvenflowError(
-            f"a stream is spelled as text, not {spec!r}; write {_example(Zipf)} or data.parquet#column."
+            f"a stream must be given as text, not {spec!r}; write {_example(Zipf)} or data.parquet#column."
         )
     spec = os.fspath(spec)
     word = spec.partition(":")[0].strip().lower()
@@ -51,14 +67,12 @@ def open_stream(spec: str, key: str | Sequence[str] | None = None, time: str | N
     if word in GENERATORS:
         if key is not None or time is not None:
             raise EvenflowError(
-                f"{word} makes its own keys and times; leave out key and time (there is rate=)."
+                f"{word} generates its own keys and times; omit key and time (for times, set rate=)."
             )
         return build(GENERATORS[word], GENERATORS[word], word, spec.partition(":")[2])
     path, _, fragment = spec.rpartition("#") if "#" in spec else (spec, "", "")
     if "://" in path:
-        raise EvenflowError(
-            f"{path} is not on this machine; evenflow reads local files, so copy it here first."
-        )
+        raise EvenflowError(f"{path} is not a local file; evenflow reads only local files, so copy it first.")
     if _WORD_AND_COLON.match(path) and not os.path.exists(path):
         raise EvenflowError(
             f"there is no generator {word!r}; {nearest(word, GENERATORS)} Write {_example(Zipf)}."
@@ -98,13 +112,15 @@ def _columns(key: str | Sequence[str] | None, names: list[str], time: str | None
     choice = [name for name in names if name != time]
     if not choice:
         raise EvenflowError(
-            f"{path} has no rows and no columns." if not names else f"{path} has only its time column."
+            f"{path} has no rows; a stream needs at least one."
+            if not names
+            else f"{path} has no column besides time column {time!r}; choose a file with a key column."
         )
     if "key" in choice:
         return ["key"]
     if len(choice) == 1:
         return choice
     raise EvenflowError(
-        f"{path} has the columns {', '.join(names)}; say which is the key, as in {path}#{choice[0]} "
-        f"or, of several, {path}#{choice[0]}+{choice[1]}."
+        f"{path} has the columns {', '.join(names)}; name the key column, as in {path}#{choice[0]}, "
+        f"or several, as in {path}#{choice[0]}+{choice[1]}."
     )

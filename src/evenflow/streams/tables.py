@@ -1,4 +1,4 @@
-"""Files of columns: Parquet, Arrow IPC, CSV."""
+"""Tabular files: Parquet, Arrow IPC, CSV."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import pyarrow.types as kinds
 from evenflow.streams.data_file import DataFile, first_rows
 
 ROWS = 1 << 19  # of a batch of Parquet
-BLOCK = 1 << 21  # bytes of CSV at a time, of which Arrow holds some forty
+BLOCK = 1 << 21  # bytes of CSV per block; Arrow buffers about forty blocks
 
 
 class Parquet(DataFile):
-    """Columns in row groups; text is read as dictionaries, so that each word is hashed once per batch."""
+    """Parquet; text is read as dictionaries, so that each value is hashed once per batch."""
 
     kind = "Parquet"
     endings = (".parquet", ".pq")
     compressible = False
 
     def columns(self) -> list[str]:
-        """Return the names in the schema."""
+        """Return the column names of the schema."""
         with self.reading(), self._file() as file:
             return list(file.schema_arrow.names)
 
     def rows(self) -> int:
-        """Return the number of rows in the footer."""
+        """Return the number of rows from the footer."""
         with self.reading(), self._file() as file:
             return int(file.metadata.num_rows)
 
@@ -59,23 +59,23 @@ class Parquet(DataFile):
                 yield file, {"columns": list(dict.fromkeys(columns)), "use_threads": False}
 
     def _file(self, as_dictionaries: Sequence[str] = ()) -> Any:
-        source = pa.OSFile(str(self.path))  # a path with a colon in it would be taken for an address
+        source = pa.OSFile(str(self.path))  # as a plain path, a colon would make it a URI
         return pyarrow.parquet.ParquetFile(source, read_dictionary=as_dictionaries, buffer_size=1 << 20)
 
 
 class Arrow(DataFile):
-    """Arrow IPC, as a file or as a stream; the first bytes tell which."""
+    """Arrow IPC, in the file or stream format, detected by the first bytes."""
 
     kind = "Arrow IPC"
     endings = (".arrow", ".feather", ".ipc", ".arrows")
 
     def columns(self) -> list[str]:
-        """Return the names in the schema."""
+        """Return the column names of the schema."""
         with self.reading(), self._reader(None) as reader:
             return list(reader.schema.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield the batches that were written."""
+        """Yield the batches as written."""
         names = self.columns()
         with self.reading(), self._reader(sorted({names.index(name) for name in columns})) as reader:
             if hasattr(reader, "num_record_batches"):

@@ -1,4 +1,4 @@
-"""Files of lines: plain text and JSON, read in blocks of whole words and whole lines."""
+"""Line-based files: plain text and JSON lines, read in blocks of complete words or lines."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ import pyarrow.types as kinds
 from evenflow.errors import EvenflowError
 from evenflow.streams.data_file import DataFile, blocks_of
 
-_FIRST_LINES = 1000  # among which every field of a file is expected
+_FIRST_LINES = 1000  # expected to contain every field of a file
 _TYPES = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
 class Text(DataFile):
-    """Words between white space."""
+    """Words separated by white space."""
 
     kind = "text"
     endings = (".txt", ".text")
 
     def columns(self) -> list[str]:
-        """Return the one column that a text has."""
+        """Return the only column, ``word``."""
         return ["word"]
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield the words of one block after another."""
+        """Yield the words of each block."""
         with self.reading():
             for block, _ in blocks_of(self, b" \n\t\r"):
                 text = pa.Array.from_buffers(
@@ -42,7 +42,7 @@ class Text(DataFile):
 
 
 class JsonLines(DataFile):
-    """One JSON object per line; of other fields than the wanted ones only the syntax is looked at."""
+    """One JSON object per line; for unused fields only the syntax is checked."""
 
     kind = "JSON lines"
     endings = (".jsonl", ".ndjson", ".json")
@@ -60,7 +60,7 @@ class JsonLines(DataFile):
         return []
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield blocks of lines; a column keeps the type that it has first."""
+        """Yield blocks of lines; a column keeps its first type."""
         types: dict[str, Any] = dict.fromkeys(columns, pa.null())
         with self.reading():
             for block, line in blocks_of(self, b"\n"):
@@ -71,7 +71,7 @@ class JsonLines(DataFile):
                     raise EvenflowError(self._damage(block, line, types, str(error))) from error
 
     def _learn(self, types: dict[str, Any], block: bytes, line: int) -> None:
-        """Find the types of columns that were null so far: mostly the first line of a file settles it."""
+        """Infer the types of columns that have been null so far, usually from the first line of a file."""
         unknown = [name for name, kind in types.items() if kinds.is_null(kind)]
         for number, text in _lines(block, line) if unknown else ():
             row = self._row(number, text)
@@ -86,7 +86,7 @@ class JsonLines(DataFile):
         if type(value) not in _TYPES:
             raise EvenflowError(
                 f"line {number} of {self.path} has {json.dumps(value)[:40]} in {name!r}; "
-                "keys and times are text, numbers, true or false."
+                "keys and times must be text, numbers, true or false."
             )
         kind = _TYPES[type(value)]
         return pa.float64() if name == self.time and kind == pa.int64() else kind
@@ -98,27 +98,27 @@ class JsonLines(DataFile):
             row = None
         if isinstance(row, dict):
             return row
-        rule = 'every line is one object such as {"key": 1}'
+        rule = 'every line must be an object such as {"key": 1}'
         raise EvenflowError(f"line {number} of {self.path} is not a JSON object; {rule}.")
 
     def _damage(self, block: bytes, line: int, types: dict[str, Any], reason: str) -> str:
-        """Say which line of a block is damaged, and how."""
+        """Return which line of a block is damaged, and how."""
         lines = list(_lines(block, line))
         for number, text in lines:
             row = self._row(number, text)
             for name, kind in types.items():
                 if not _fits(row.get(name), kind):
-                    rule = f"in {name!r}, which has been {kind} until there; make it one type"
+                    rule = f"in {name!r}, which was {kind} before; use one type"
                     return f"line {number} of {self.path} has {row[name]!r} {rule}."
         if found := re.search(r"in row (\d+)", reason):
             where = f"line {lines[int(found[1])][0]}"
         else:
-            where = f"one of the lines {lines[0][0]} to {lines[-1][0]}"
+            where = f"one of lines {lines[0][0]} to {lines[-1][0]}"
         return f"{where} of {self.path} cannot be read: {reason.splitlines()[0].rstrip('.')}."
 
 
 def _lines(block: bytes, line: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a block that are not blank, with their numbers."""
+    """Yield the non-blank lines of a block with their numbers."""
     for number, text in enumerate(block.split(b"\n"), line):
         if text.strip():
             yield number, text

@@ -1,7 +1,7 @@
-"""Keys that keep their popularity: Zipf's law, and all keys alike.
+"""Stationary distributions: Zipf and uniform.
 
-Zipf: ``Pr[rank] ~ rank ** -z`` for the ranks 1 .. keys, messages independent (the synthetic streams of
-`choices` V-A). The key of id i is the integer i + 1, its rank.
+Zipf: ``Pr[rank] ~ rank ** -z`` for ranks 1 .. keys, independent messages (the synthetic streams of `choices`
+V-A). The key with id i is the integer i + 1, its rank.
 """
 
 from __future__ import annotations
@@ -15,8 +15,23 @@ from evenflow.streams.sampling import draw_salt, draw_uniform, draw_weighted
 
 @dataclass(frozen=True)
 class Zipf(Generator):
-    """Independent messages whose keys follow Zipf's law; id 0 is the hottest key.
+    """Independent messages with keys that follow Zipf's law; id 0 is the hottest key.
 
+    Parameters
+    ----------
+    z
+        Zipf exponent; 0 is uniform.
+    keys
+        Number of keys.
+    messages
+        Number of messages.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
+
+    Examples
+    --------
     >>> [chunk.ids.tolist() for chunk in Zipf(z=1.4, keys=1000, messages=8, seed=1).chunks(5)]
     [[6, 0, 0, 2, 25], [23, 449, 91]]
     """
@@ -40,8 +55,21 @@ class Zipf(Generator):
 
 @dataclass(frozen=True)
 class Uniform(Generator):
-    """Independent messages, every key as likely as any other.
+    """Independent messages with uniformly distributed keys.
 
+    Parameters
+    ----------
+    keys
+        Number of keys.
+    messages
+        Number of messages.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
+
+    Examples
+    --------
     >>> [chunk.ids.tolist() for chunk in Uniform(keys=10, messages=5, seed=1).chunks()]
     [[8, 1, 2, 6, 0]]
     """
@@ -52,7 +80,7 @@ class Uniform(Generator):
     rate: float | None = None
 
     keyword = "uniform"
-    summary = "every key as likely as any other"
+    summary = "all keys equally likely"
 
     def _check(self) -> None:
         self._keys()
