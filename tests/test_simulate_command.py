@@ -203,7 +203,7 @@ def test_a_plot_is_drawn(tmp_path: Path, more: tuple[str, ...]) -> None:
         (("--load", "-1"), "load is -1.0; it is a share"),
         (("--rate", "0"), "rate is 0.0; it is messages per second"),
         (("--arrivals", "poisson"), "arrivals is 'poisson' without a rate"),
-        (("--rescale", "100:5"), "key cannot change its number of workers; these can: "),
+        (("--rescale", "100:5"), "key cannot change its number of workers; choose one of "),
         (("--scheme", "fill", "--rescale", "100"), "--rescale is '100'; write message:workers, as 5e5:12"),
         (("--scheme", "fill", "--rescale", "5000:5"), "the stream has 2000 messages"),
         (("--scheme", "fill", "--rescale", "100:0"), "workers is 0"),

@@ -474,7 +474,7 @@ def test_pairs_and_imbalance_agree_with_a_peer(
             {"allocation": "partialkey"},
             "allocation is 'partialkey'; did you mean 'partial-key'",
         ),
-        ("consistent", {"allocation": 3}, "allocation is 3; it is a word"),
+        ("consistent", {"allocation": 3}, "allocation is 3; it must be a string"),
         ("consistent", {"virtual_workers": 0}, "virtual_workers is 0; each worker starts with"),
         ("consistent", {"epsilon": -1}, "epsilon is -1"),
         ("consistent", {"idle": 0.9}, "idle is 0.9; a worker is idle below"),

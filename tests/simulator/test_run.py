@@ -189,7 +189,7 @@ def run(**changes: Any) -> Result:
         ({"sources": 0}, "sources is 0; a stream has at least one source"),
         ({"seed": "x"}, "seed is 'x'; a seed is an integer"),
         ({"scheme": "ky"}, "there is no scheme 'ky'; did you mean"),
-        ({"scheme": 3}, "scheme is 3; it is a name such as 'partial-key'"),
+        ({"scheme": 3}, "scheme is 3; pass a name such as 'partial-key'"),
         ({"stream": ListStream([])}, "the stream list of 0 has no messages"),
         ({"stream": ListStream([], known=False)}, "has no messages"),
         ({"stream": "zipff:z=1"}, "zipf"),
@@ -204,7 +204,7 @@ def run(**changes: Any) -> Result:
         ({"head": 2}, "head is 2; it is a share"),
         ({"head": [-1]}, "or key ids"),
         ({"head": ["a"]}, "or key ids"),
-        ({"events": [Rescale(50, 5)]}, "key cannot change its number of workers; these can: bounded-load"),
+        ({"events": [Rescale(50, 5)]}, "key cannot change its number of workers; choose one of bounded-load"),
         (
             {"scheme": "consistent-hash", "events": [Rescale(100, 5)]},
             "Rescale is at message 100, but the stream has 100 messages; choose a point below 100",

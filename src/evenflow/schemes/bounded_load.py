@@ -22,9 +22,10 @@ import numpy as np
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import mix
 from evenflow.ring import Ring, build_ring, ring_next, ring_place
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
 from evenflow.schemes.consistent_hash import check_replicas, resized
 from evenflow.schemes.load_cap import capacity_at, check_epsilon, last_of_step
+from evenflow.schemes.registry import register
 
 
 @register

@@ -33,19 +33,11 @@ import numpy as np
 
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
-from evenflow.schemes.base import (
-    BusySignals,
-    Router,
-    RouterPlace,
-    Scheme,
-    WorkerReport,
-    check,
-    register,
-    scheme,
-)
+from evenflow.schemes.base import BusySignals, Router, RouterPlace, Scheme, WorkerReport, check
 from evenflow.schemes.consistent_hash import resized
 from evenflow.schemes.load_cap import check_epsilon, is_number
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register, scheme
 
 ALLOCATIONS = ("bounded-load", "key", "partial-key", "random-choices", "shuffle", "two-choices")
 BUSY = 1

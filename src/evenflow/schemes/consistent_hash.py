@@ -22,8 +22,9 @@ from evenflow.plan import Plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import enough_buckets, one_owner_plan
 from evenflow.ring import Ring, build_ring, ring_lookup
-from evenflow.schemes.base import Router, RouterPlace, Scheme, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, check
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register
 
 
 @register

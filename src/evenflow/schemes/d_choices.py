@@ -42,9 +42,10 @@ import numpy.typing as npt
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array, inlined, kernel
 from evenflow.keys import candidate
-from evenflow.schemes.base import RouterPlace, check, flatten, register
+from evenflow.schemes.base import RouterPlace, check, flatten
 from evenflow.schemes.choices_solver import solve_choices
 from evenflow.schemes.head import HeadRouter, HeadScheme, counters_for, is_head, least_of_all, tail_worker
+from evenflow.schemes.registry import register
 from evenflow.sketches.space_saving import Counters, count_key, new_counters
 
 MATERIAL = 0.01  # the relative change of the head from which d is solved for again

@@ -33,7 +33,8 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import candidate
-from evenflow.schemes.base import Router, RouterPlace, Scheme, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, check
+from evenflow.schemes.registry import register
 from evenflow.sketches.generations import OLD, START, KeySpace, new_key_space, note_key, run_cycles
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 

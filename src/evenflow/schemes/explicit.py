@@ -41,13 +41,14 @@ from evenflow.plan import Plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import one_owner_plan
 from evenflow.ring import Ring, build_ring, ring_lookup
-from evenflow.schemes.base import Router, RouterPlace, Scheme, as_hashes, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, as_hashes, check
 from evenflow.schemes.consistent_hash import check_replicas
 from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.cost_model import Costs, Imbalance, Migration, resource, weigh
 from evenflow.schemes.explicit_plans import ExplicitPlans
 from evenflow.schemes.key_placement import ALGORITHMS, UTILITIES, place
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register
 from evenflow.sketches.lossy_counting import (
     LossyCounters,
     add_up,

@@ -53,9 +53,10 @@ from evenflow.keys import GOLDEN, mix, to_range
 from evenflow.plan import Plan, make_plan
 from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import Counted
-from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check
 from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
 CELLS = 256  # counters per worker

@@ -44,7 +44,7 @@ import numpy.typing as npt
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.ring import Ring, build_ring
-from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, flatten, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, flatten
 from evenflow.schemes.candidate_cache import (
     WAVE,
     CandidateCache,
@@ -56,6 +56,7 @@ from evenflow.schemes.candidate_cache import (
 )
 from evenflow.schemes.choices_solver import solve_choices
 from evenflow.schemes.head import counters_for
+from evenflow.schemes.registry import register
 from evenflow.sketches.epochs import (
     ENTRIES,
     HIGHEST,

@@ -18,8 +18,9 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import candidate
-from evenflow.schemes.base import Router, RouterPlace, Scheme, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, check
 from evenflow.schemes.head import least_of_all
+from evenflow.schemes.registry import register
 
 
 @register

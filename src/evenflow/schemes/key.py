@@ -16,8 +16,9 @@ from evenflow.plan import Plan
 from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import enough_buckets, equal_ranges, one_owner_plan
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register
 
 
 @register

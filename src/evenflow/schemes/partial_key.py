@@ -15,7 +15,8 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import candidate, second_candidate
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
+from evenflow.schemes.registry import register
 
 
 @register

@@ -24,8 +24,9 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import candidate, mix, to_range
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
 from evenflow.schemes.load_cap import capacity_at, check_epsilon, last_of_step
+from evenflow.schemes.registry import register
 
 TRIES = 4  # times the number of workers
 

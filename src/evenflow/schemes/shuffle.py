@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
+from evenflow.schemes.registry import register
 
 
 @register

@@ -16,7 +16,8 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import GOLDEN, mix, to_range
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
+from evenflow.schemes.registry import register
 
 
 @register

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array, kernel
-from evenflow.schemes.base import RouterPlace, register
+from evenflow.schemes.base import RouterPlace
 from evenflow.schemes.head import (
     HeadRouter,
     HeadScheme,
@@ -24,6 +24,7 @@ from evenflow.schemes.head import (
     new_head_state,
     tail_worker,
 )
+from evenflow.schemes.registry import register
 from evenflow.sketches.space_saving import count_key
 
 
