@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import evenflow as ef
 from evenflow.kernels import Int32Array, UInt64Array, kernel
 from evenflow.keys import salt_of
-from evenflow.ring import Ring, build_ring, ring_next, ring_owners, ring_place
+from evenflow.ring import Ring, build_ring, ring_next, ring_owners, ring_position
 from reference.heterogeneous import PlainRing
 
 KEYS = np.random.default_rng(7).integers(0, 2**64, 20000, np.uint64)
@@ -21,7 +21,7 @@ IDS = st.lists(st.integers(0, 300), min_size=1, max_size=12, unique=True)
 
 @kernel
 def _walk(ring: Ring, hashed: np.uint64, out: Int32Array) -> None:
-    place = ring_place(ring, hashed)
+    place = ring_position(ring, hashed)
     for i in range(out.size):
         out[i] = ring.owners[place]
         place = ring_next(ring, place)
