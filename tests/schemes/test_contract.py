@@ -164,7 +164,7 @@ def test_two_processes_agree() -> None:
         (lambda: ef.scheme("key").router(3).route(np.zeros((2, 2), np.uint64)), "keys have 2 dimensions"),
         (lambda: ef.scheme("key").router(3).route([object()]), "object"),
         (lambda: ef.Router.from_bytes(b"nothing"), "are not a saved router"),
-        (lambda: ef.Router.from_bytes("text"), "is bytes, not str"),  # type: ignore[arg-type]
+        (lambda: ef.Router.from_bytes("text"), "must be bytes, not str"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_gets_a_sentence(call: Any, sentence: str) -> None:
