@@ -295,7 +295,7 @@ def test_refusals_are_sentences() -> None:
     with pytest.raises(ef.EvenflowError, match=r"speeds is 'fast'; choose"):
         Ownership.start(ef.scheme("explicit"), 4, speeds="fast")
     own = Ownership.start(ef.scheme("explicit"), 4)
-    with pytest.raises(ef.EvenflowError, match=r"owned by explicit; go on"):
+    with pytest.raises(ef.EvenflowError, match=r"the saved owners are from explicit"):
         Ownership.from_json(own.to_json(), ef.scheme("key"))
     with pytest.raises(ef.EvenflowError, match=r"not a saved ownership"):
         Ownership.from_json("{}", ef.scheme("key"))
