@@ -233,7 +233,7 @@ def run(**changes: Any) -> Result:
         ({"queueing": Queueing(warm_up=100)}, "warm_up is 100, but the stream has 100 messages"),
         (
             {"stream": ListStream([1, 2], [5.0, 5.0]), "queueing": Queueing()},
-            "have the same time; say rate=1000",
+            "have the same time; pass a rate",
         ),
         ({"scheme": "partial-key", "resources": "LCL"}, "partial-key splits keys"),
         ({"resources": "XYZ"}, "resources is 'XYZ'; pass three letters"),
@@ -253,7 +253,7 @@ def test_bad_input_gets_a_sentence(changes: dict[str, Any], sentence: str) -> No
         ({"load": -1}, "load is -1; use a share of the workers' capacity"),
         ({"cost": None}, "cost is None; use a number above 0"),
         ({"arrivals": "monday"}, "arrivals is 'monday'; use 'regular' or 'poisson'"),
-        ({"arrivals": "poisson"}, "without a rate; say rate=1000"),
+        ({"arrivals": "poisson"}, "without a rate; pass rate=1000"),
         ({"service": "slow"}, "service is 'slow'"),
         ({"warm_up": -1}, "warm_up is -1"),
         ({"feedback_delay": -1}, "feedback_delay is -1"),
