@@ -89,9 +89,9 @@ def test_a_bucket_is_scanned_for_few_points() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda salt: build_ring(0, salt), "a ring has at least one"),
-        (lambda salt: build_ring([], salt), "a ring has at least one"),
-        (lambda salt: build_ring([1, 1], salt), "each id once"),
+        (lambda salt: build_ring(0, salt), "pass at least one"),
+        (lambda salt: build_ring([], salt), "pass at least one"),
+        (lambda salt: build_ring([1, 1], salt), "distinct ids"),
         (lambda salt: build_ring([-1], salt), "from 0"),
         (lambda salt: build_ring(2, salt, replicas=0), "replicas is 0"),
         (lambda salt: build_ring(2, salt, weights=[1.0]), "one positive number per worker"),

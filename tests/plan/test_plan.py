@@ -116,20 +116,20 @@ HOT = {"key": "7", "weight": 0.5, "homes": [0, 1], "parts": [0.25, 0.75]}
     [
         ({"version": 9}, "version 9, but this evenflow reads 1; make a new plan"),
         ({"workers": 0}, "workers is 0"),
-        ({"workers": 1.5}, r"workers has 1\.5, not a whole number"),
-        ({"workers": None}, "workers has null, not a whole number"),
-        ({"workers": True}, "workers has true, not a whole number"),
+        ({"workers": 1.5}, r"workers has 1\.5, not a 32-bit integer"),
+        ({"workers": None}, "workers has null, not a 32-bit integer"),
+        ({"workers": True}, "workers has true, not a 32-bit integer"),
         ({"buckets": []}, "buckets is empty"),
         ({"buckets": [0, 2]}, "buckets has worker 2, outside 0 to 1"),
         ({"buckets": [0, 1.5]}, r"buckets has 1\.5"),
         ({"buckets": None}, "buckets is null, not an array"),
         ({"expected": [1.0]}, "expected has 1 values for 2 workers"),
-        ({"expected": [0.5, None]}, "expected has null, not a finite number"),
-        ({"expected": [float("nan"), 0.5]}, "expected has NaN, not a finite number"),
+        ({"expected": [0.5, None]}, "expected has null, not a finite non-negative number"),
+        ({"expected": [float("nan"), 0.5]}, "expected has NaN, not a finite non-negative number"),
         ({"hot": 3}, "hot is 3, not an array"),
         ({"hot": [3]}, "hot holds 3, not an object"),
         ({"hot": [HOT, HOT]}, "key 7 is listed twice"),
-        ({"hot": [{**HOT, "key": 7}]}, "key is 7, not a string"),
+        ({"hot": [{**HOT, "key": 7}]}, "key is 7, not a decimal string"),
         ({"hot": [{**HOT, "key": "-1"}]}, "not a decimal string"),
         ({"hot": [{**HOT, "key": str(2**64)}]}, "not a decimal string"),
         ({"hot": [{**HOT, "key": "0" * 30}]}, "not a decimal string"),
@@ -164,7 +164,7 @@ def test_bad_input_gets_a_sentence() -> None:
         make_plan(0, keys, [1])
     with pytest.raises(ef.EvenflowError, match="1 keys but 2 counts"):
         make_plan(2, keys, [1, 2])
-    with pytest.raises(ef.EvenflowError, match="3 values for 2 workers"):
+    with pytest.raises(ef.EvenflowError, match=r"shares is \[1, 2, 3\]; .* each of 2 workers"):
         make_plan(2, keys, [1], shares=[1, 2, 3])
     empty = make_plan(3, np.zeros(0, np.uint64), [], total=10)
     assert empty.max_over_mean == 1

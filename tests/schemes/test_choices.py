@@ -357,7 +357,7 @@ def test_agrees_with_the_repaired_peer(name: str, seeds: int, z: float, n: int) 
         (lambda: ef.scheme("d-choices", choices=1), r"choices is 1; use 2 to 2\*\*20"),
         (lambda: ef.scheme("greedy-d", choices=0), "choices is 0; use a whole number of candidates"),
         (lambda: choices_needed([0.7, 0.7], 10), "sum to at most 1"),
-        (lambda: choices_needed([-0.1], 10), "are not negative"),
+        (lambda: choices_needed([-0.1], 10), "non-negative shares"),
         (lambda: choices_needed([0.1], 0), "workers is 0"),
         (lambda: choices_needed([0.1], 10, epsilon=2), "epsilon is 2"),
     ],

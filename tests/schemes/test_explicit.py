@@ -367,8 +367,8 @@ def test_memory_is_bounded_by_delta() -> None:
         (lambda: Explicit(replicas=0), "replicas is 0"),
         (lambda: alpha_from_capacity(10, 2, 4), "capacity is 2; with a total of 10 on 4 workers it must be"),
         (lambda: some_router().rebuild(np.arange(3, dtype=np.uint64)), "frequencies has 0 values for 3 keys"),
-        (lambda: some_router().rebuild(np.arange(2, dtype=np.uint64), [1, -1]), "negative or infinite"),
-        (lambda: some_router().rebuild(np.zeros(2, np.uint64), [1, 1]), "keys has a key twice"),
+        (lambda: some_router().rebuild(np.arange(2, dtype=np.uint64), [1, -1]), "negative or non-finite"),
+        (lambda: some_router().rebuild(np.zeros(2, np.uint64), [1, 1]), "keys contains a key twice"),
         (
             lambda: some_router().rebuild(np.arange(2, dtype=np.uint64), [3, 1], 2),
             "total is 2; it must be .* at least",

@@ -402,8 +402,8 @@ def test_bad_parameters_get_a_sentence(parameters: dict[str, Any], sentence: str
     ("report", "sentence"),
     [
         (ef.WorkerReport(backlog=np.zeros(3)), "backlog is .* for each of 4 workers"),
-        (ef.WorkerReport(backlog=np.array([0, 0, -1.0, 0])), "report one number from 0 on"),
-        (ef.WorkerReport(backlog=np.full(4, np.nan)), "report one number from 0 on"),
+        (ef.WorkerReport(backlog=np.array([0, 0, -1.0, 0])), "report a number of 0 or more"),
+        (ef.WorkerReport(backlog=np.full(4, np.nan)), "report a number of 0 or more"),
         (ef.WorkerReport(seconds_per_message=np.zeros(4)), "seconds_per_message is .* of 1e-09 or more"),
         (ef.WorkerReport(seconds_per_message=np.full(4, np.inf)), "seconds_per_message is"),
     ],

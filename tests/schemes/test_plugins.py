@@ -38,7 +38,7 @@ def test_a_class_of_a_file_joins_the_others() -> None:
     ("spec", "sentence"),
     [
         ("no_such_module:Sticky", "No module named 'no_such_module'"),
-        ("evenflow.plan:NoSuchClass", "no attribute 'NoSuchClass'"),
+        ("evenflow.plan:NoSuchClass", "attribute '?NoSuchClass"),
         ("evenflow.plan:Plan", "must be a subclass of evenflow.schemes.Scheme"),
     ],
 )
