@@ -25,10 +25,10 @@ _SURE = 4.0  # rows from which a key counts; fewer may be chance
 class Frequencies:
     """Decayed counts; ``buckets`` only if batches have them.
 
-    >>> lately = Frequencies(keep=0.5)
+    >>> recent = Frequencies(keep=0.5)
     >>> for _ in range(2):
-    ...     lately.add(np.array([7], np.uint64), np.array([60.0]), 100.0, None)
-    >>> lately.counted().counts.tolist(), lately.total
+    ...     recent.add(np.array([7], np.uint64), np.array([60.0]), 100.0, None)
+    >>> recent.counted().counts.tolist(), recent.total
     ([90.0], 150.0)
     """
 

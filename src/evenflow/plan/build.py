@@ -117,7 +117,7 @@ def _one_home_each(
     owners: Int32Array,
     share: Float64Array,
     tolerance: float,
-    anew: bool,
+    is_first: bool,
     target: Float64Array | None = None,
 ) -> Int32Array:
     """Settle units from their current owners; if that leaves a worker too full, place all, heaviest first.
@@ -136,7 +136,7 @@ def _one_home_each(
         return settled
     packed = settle(weights, np.full(weights.size, -1, np.int32), share, tolerance, target)
     gain = fullest(settled) - fullest(packed)
-    return packed if gain > (0 if anew else 0.1 * mean) else settled
+    return packed if gain > (0 if is_first else 0.1 * mean) else settled
 
 
 def _hottest_first(keys: UInt64Array, counts: Float64Array) -> tuple[UInt64Array, Float64Array]:

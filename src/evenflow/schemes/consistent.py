@@ -131,7 +131,7 @@ class ConsistentGrouping(Scheme):
 
 
 def busy_threshold(epsilon: float, workers: int, virtual_workers: float) -> float:
-    """Return theta_b = 1 + epsilon n alpha: a worker above it has virtual workers enough or to spare.
+    """Return theta_b = 1 + epsilon n alpha: above it a worker has at least its optimum of virtual workers.
 
     >>> busy_threshold(0.01, 10, 10)
     2.0
