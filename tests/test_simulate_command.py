@@ -209,7 +209,10 @@ def test_a_plot_is_drawn(tmp_path: Path, more: tuple[str, ...]) -> None:
         (("--scheme", "fill", "--rescale", "100:0"), "workers is 0"),
         (("--capacity-at", "100"), "--capacity-at is '100'; write message:capacities, as 6e6:7x1,3x5"),
         (("--capacity-at", "100:1,2"), "capacities has 2 values for 4 workers"),
-        (("--scheme", "fill", "--resources", "LCL"), "fill splits keys; use a scheme such as explicit"),
+        (
+            ("--scheme", "fill", "--resources", "LCL"),
+            "fill splits keys; use a scheme with one owner per key, such as explicit",
+        ),
         (("--aggregate-cost", "1"), "--aggregate-cost needs --aggregate-every"),
         (("--feed", "slow"), "feed is 'slow'; use 'shuffle', 'key', 'skewed'"),
         (("--head", "2"), "head is 2.0; use a share of the stream"),

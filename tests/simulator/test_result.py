@@ -73,5 +73,5 @@ def test_rows_of_several_runs(result: Result, tmp_path: Path) -> None:
         assert read(str(tmp_path / f"rows.{suffix}")).column("imbalance").to_pylist() == pytest.approx(
             table.column("imbalance").to_pylist()
         )
-    with pytest.raises(ef.EvenflowError, match=r"use the suffix \.csv, \.json, \.parquet or \.arrow"):
+    with pytest.raises(ef.EvenflowError, match=r"end it with \.csv, \.json, \.parquet or \.arrow"):
         write_table(table, tmp_path / "rows.xlsx")

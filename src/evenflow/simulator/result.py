@@ -119,5 +119,5 @@ def write_table(table: pa.Table, path: str | Path) -> None:
         pyarrow.feather.write_feather(table, path, compression="uncompressed")
     else:
         raise EvenflowError(
-            f"cannot write a table to {str(path)!r}; use the suffix .csv, .json, .parquet or .arrow."
+            f"cannot write a table to {str(path)!r}; end it with .csv, .json, .parquet or .arrow."
         )
