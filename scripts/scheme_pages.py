@@ -1,6 +1,7 @@
-"""Generate the scheme pages (docs/schemes): rule, figure, measurements, parameters, paper.
+"""Generate docs/schemes: for each scheme the rule, a figure, measurements, parameters and the paper.
 
-The text comes from the docstrings of each scheme's module. Run ``make scheme-pages`` after changing a scheme.
+The text comes from the docstrings of the scheme's module and class. Run it after changing a scheme:
+``make scheme-pages``.
 """
 
 from __future__ import annotations
@@ -30,13 +31,6 @@ STREAMS = {
 }
 DRAWN = STREAMS["Zipf 1.4"]
 SHOWN = 40  # hottest keys in the figure
-PAPERS = {
-    "choices": "Nasir et al., When Two Choices Are not Enough (ICDE 2016)",
-    "heterogeneous": "Nasir et al., Load Balancing for Skewed Streams on Heterogeneous Cluster (2017)",
-    "functions": "Gedik, Partitioning Functions for Stateful Data Parallelism (VLDB Journal, 2014)",
-    "evolving": "Huang, Efficient Time-Evolving Stream Processing at Scale (FISH)",
-    "dynamic": "Dalabasmaz and Can, Dynamic Key Grouping (DKG)",
-}
 ORDER = (
     "key", "shuffle", "partial-key", "two-choices", "greedy-d", "d-choices", "w-choices", "round-robin-head",
     "consistent-hash", "bounded-load", "random-choices", "consistent", "explicit", "fish", "dynamic-key",
@@ -44,26 +38,26 @@ ORDER = (
 )  # fmt: skip
 USE = {
     "key": "all rows of a key must be on one worker and no key is hot",
-    "shuffle": "the work is stateless",
+    "shuffle": "rows need no keyed state",
     "partial-key": "skew is mild, workers are few, and merging two partial results is cheap",
     "two-choices": "you need a baseline: two random workers per row, regardless of the key",
-    "greedy-d": "you need a baseline: the same number of choices for every key",
+    "greedy-d": "you need a baseline: the same number of candidates for every key",
     "d-choices": "skew is strong and state for hot keys is expensive",
     "w-choices": "skew is strong and state for hot keys is cheap",
     "round-robin-head": "you need a baseline: W-Choices without load information",
-    "consistent-hash": "every key needs one owner, and workers join and leave",
+    "consistent-hash": "every key needs one owner and workers join and leave",
     "bounded-load": "you want consistent hashing with a hard limit on every worker's load",
-    "random-choices": "you need a hard limit on every worker's load, on equal workers",
-    "consistent": "workers differ in speed, or their speed changes",
-    "explicit": "every key needs one owner, and state should move as rarely as possible",
-    "fish": "hot keys change within minutes, and workers report their backlog",
-    "dynamic-key": "keys are few, and some of them stay hot for long",
-    "fill": "you are unsure; it is the default",
+    "random-choices": "workers are equal and every worker's load needs a hard limit",
+    "consistent": "workers differ in speed or change speed",
+    "explicit": "every key needs one owner and state should move as rarely as possible",
+    "fish": "hot keys change within minutes and workers report their backlog",
+    "dynamic-key": "keys are few and some stay hot for long",
+    "fill": "unsure; it is the default",
 }
 
 
 def main() -> None:
-    """Write one page per scheme and the table of all schemes."""
+    """Write one page per scheme, and the table of all schemes."""
     hottest, ids = hottest_keys()
     numbers = {}
     for name in ORDER:
@@ -91,7 +85,7 @@ def measure(name: str, spec: str) -> tuple[float, float]:
 
 
 def hottest_keys() -> tuple[np.ndarray, np.ndarray]:
-    """Return the hashes of the hottest keys of the plotted stream, and the hash of every message."""
+    """Return the hashes of the hottest keys of the stream in the figure, and the hash of every message."""
     given = open_stream(DRAWN)
     hashes = given.hashes[np.concatenate([chunk.ids for chunk in given.chunks()])]
     keys, counts = np.unique(hashes, return_counts=True)
@@ -99,7 +93,7 @@ def hottest_keys() -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(kind: type[Scheme], hottest: np.ndarray, hashes: np.ndarray, path: Path) -> None:
-    """Plot the load per worker, with key grouping for comparison, and the workers per hot key."""
+    """Draw the load of every worker next to key grouping, and the workers of the hottest keys."""
     workers = kind().router(WORKERS).route(hashes)
     plain = ef.scheme("key").router(WORKERS).route(hashes)
     homes = [np.unique(workers[hashes == key]).size for key in hottest]
@@ -113,7 +107,7 @@ def draw(kind: type[Scheme], hottest: np.ndarray, hashes: np.ndarray, path: Path
         left.set(xlabel="worker, fullest first", ylabel="load / mean", title="Load")
         left.legend()
         right.bar(np.arange(1, SHOWN + 1), homes, color=colour_of(kind.name), width=0.85)
-        right.set(xlabel="key, hottest first", ylabel="workers", ylim=(0, WORKERS), title="Workers per key")
+        right.set(xlabel="key, hottest first", ylabel="workers", ylim=(0, WORKERS), title="Workers of a key")
         return drawn
 
     save(figure, path)
@@ -122,40 +116,36 @@ def draw(kind: type[Scheme], hottest: np.ndarray, hashes: np.ndarray, path: Path
 def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
     """Return the page of one scheme."""
     module = sys.modules[kind.__module__]
-    paper = kind.paper.split(" ")[0]
     rows = "\n".join(f"| {label} | {even:.3f} | {memory:.2f} |" for label, (even, memory) in numbers.items())
-    meanings = field_comments(kind)
+    meanings = parameter_docs(kind)
     fields = "\n".join(
         f"| `{field.name}` | {str(field.type).replace('|', 'or')} | `{field.default!r}` | "
-        f"{meanings.get(field.name, '')} |"
+        f"{meanings[field.name]} |"
         for field in dataclasses.fields(kind)
     )
     parts = [
-        f"# {kind.name}\n\n*{kind.summary[0].upper()}{kind.summary[1:]}.*\n\nUse it when: {USE[kind.name]}.",
+        f"# {kind.name}\n\n*{kind.summary[0].upper()}{kind.summary[1:]}.*\n\nUse it when {USE[kind.name]}.",
         f"![Load per worker and workers per key](../figures/schemes/{kind.name}.png)\n\n"
         f"One million messages, Zipf 1.4, {WORKERS} workers, one source; key grouping in grey.",
         "## The rule\n\n" + as_markdown(module.__doc__ or ""),
         "## Measured\n\n| stream | max / mean load | memory |\n|---|--:|--:|\n" + rows + "\n\n"
-        "Memory is (key, worker) pairs relative to key grouping. Measured by `make scheme-pages`, which runs "
+        "Memory is the number of (key, worker) pairs relative to key grouping. `make scheme-pages` runs "
         f"`evenflow simulate --scheme {kind.name} --workers {WORKERS} --sources 1` on each stream.",
     ]
     if fields:
         parts.append("## Parameters\n\n| name | type | default | meaning |\n|---|---|---|---|\n" + fields)
-    others = f" Aliases: {', '.join(kind.aliases)}." if kind.aliases else ""
-    where = f"`{source_of(kind)}`"
-    source = PAPERS.get(paper)
-    own = "evenflow's own scheme; [how it compares](../fill.md)."
-    origin = f"{source}, section {kind.paper.split(' ', 1)[1]}." if source else own
-    parts.append(f"## Paper and code\n\n{origin} Source: {where}.{others}")
+    origin = " ".join(section(kind, "References")) or "evenflow's own; [how it compares](../fill.md)."
+    aliases = f" Aliases: {', '.join(kind.aliases)}." if kind.aliases else ""
+    parts.append(f"## Paper and code\n\n{origin} Source: `{source_of(kind)}`.{aliases}")
     return "\n\n".join(parts) + "\n"
 
 
 def table_of(
     numbers: dict[str, dict[str, tuple[float, float]]], pages: str = "", *, with_source: bool = False
 ) -> str:
-    """Return the table of all schemes, with links to their pages and optionally to their source files."""
+    """Return the table of all schemes, with links to their pages and, optionally, to their source files."""
     labels = list(STREAMS)
-    head = "| scheme | paper | description | use it when | " + " | ".join(labels) + " |"
+    head = "| scheme | paper | what it does | use it when | " + " | ".join(labels) + " |"
     lines = [head, "|---|---|---|---|" + "---|" * len(labels)]
     for name, found in numbers.items():
         kind = ef.list_schemes()[name]
@@ -172,13 +162,26 @@ def source_of(kind: type[Scheme]) -> Path:
     return Path(sys.modules[kind.__module__].__file__ or "").relative_to(ROOT)
 
 
-def field_comments(kind: type[Scheme]) -> dict[str, str]:
-    """Return the comments of a scheme's parameters."""
+def section(kind: type, title: str) -> list[str]:
+    """Return the lines of a section of a class docstring; none if the class does not have it."""
+    lines = inspect.cleandoc(kind.__doc__ or "").splitlines()
+    if title not in lines:
+        return []
+    start = lines.index(title) + 2
+    ends = [i - 1 for i in range(start, len(lines)) if set(lines[i]) == {"-"}]
+    return [line for line in lines[start : ends[0] if ends else None] if line]
+
+
+def parameter_docs(kind: type[Scheme]) -> dict[str, str]:
+    """Return the text of each parameter, from the docstring of the class that declares it."""
     found: dict[str, str] = {}
-    for base in reversed(kind.__mro__[:-1]):
-        for line in inspect.getsource(base).splitlines():
-            if match := re.match(r"    (\w+): .*?  # (.+)$", line):
-                found[match[1]] = match[2].replace("|", "\\|")
+    for base in kind.__mro__[:-1]:
+        name = ""
+        for line in section(base, "Parameters"):
+            if not line.startswith(" "):
+                name = line
+            elif name in vars(base).get("__annotations__", {}):
+                found[name] = f"{found.get(name, '')} {line.strip()}".strip().replace("|", "\\|")
     return found
 
 
@@ -193,12 +196,12 @@ def as_markdown(text: str) -> str:
 
 INDEX = f"""# All schemes
 
-The last columns are measurements, max/mean load / memory, for {WORKERS} workers and one source: on a Zipf
-stream with exponent 1.4, on a stream with drifting hot keys, and on the words of the State of the Union
-addresses. Memory is (key, worker) pairs relative to key grouping. Generated by `make scheme-pages`.
+The last columns are measurements (`make scheme-pages`): the highest load relative to the mean / the number of
+(key, worker) pairs relative to key grouping, for {WORKERS} workers and one source, on a Zipf stream with
+exponent 1.4, on a stream whose hot keys change, and on the words of the State of the Union addresses.
 
 {{table}}
-To write a scheme in a single file, see [Your own scheme](../own-scheme.md).
+You can add [your own scheme](../own-scheme.md) in one file.
 """
 
 if __name__ == "__main__":

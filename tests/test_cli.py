@@ -182,7 +182,7 @@ def test_schemes_for_people() -> None:
 def test_one_scheme_by_name_or_alias(name: str) -> None:
     output = run("schemes", name).stdout
     assert output.startswith("partial-key: two candidates per key")
-    assert "Left open by the paper" in output
+    assert "Not specified by the paper" in output
     assert "| distinct  | bool | True    |" in output
     assert run_json("schemes", name)["description"] in output
 

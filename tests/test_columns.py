@@ -202,9 +202,9 @@ def test_mixed_object_columns_are_refused(values: list[Any], sentence: str) -> N
     ("columns", "sentence"),
     [
         ((), "no column to hash"),
-        (("word",), "keys are of type str; pass a list"),
-        ((7,), "keys are of type int"),
-        (({"a"},), "keys are of type set"),
+        (("word",), "keys have type str; pass a list"),
+        ((7,), "keys have type int"),
+        (({"a"},), "keys have type set"),
         (([1], [1, 2]), r"\[1, 2\] values"),
         ((np.zeros((3, 2)),), "2 dimensions.*hash_keys"),
         ((np.array(5),), "0 dimensions"),
@@ -217,7 +217,7 @@ def test_mixed_object_columns_are_refused(values: list[Any], sentence: str) -> N
         ((pd.Series(pd.period_range("2024", periods=2)),), "period"),
         ((pd.Series(pd.interval_range(0, 2)),), "interval"),
         ((pd.Series(pd.arrays.SparseArray([1, 0])),), "Sparse"),
-        ((pa.table({"a": [1]}), [1]), "keys are of type Table"),
+        ((pa.table({"a": [1]}), [1]), "keys have type Table"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -85,6 +87,20 @@ def test_every_scheme_is_in_the_reference_and_linked_to_its_file() -> None:
             assert f"::: {kind.__module__}.{kind.__name__}\n" in reference
             file = f"src/{kind.__module__.replace('.', '/')}.py"
             assert f"[{name}](docs/schemes/{name}.md) ([source]({file}))" in readme
+
+
+@pytest.mark.parametrize("kind", ef.list_schemes().values(), ids=ef.list_schemes())
+def test_scheme_classes_document_their_parameters_an_example_and_the_paper(kind: type[ef.Scheme]) -> None:
+    text = inspect.cleandoc(kind.__doc__ or "")
+    assert "\nExamples\n--------\n>>> " in text
+    assert ("\nReferences\n----------\n" in text) == (kind.paper != "evenflow's own")
+    declared = {
+        name
+        for base in kind.__mro__[:-1]
+        for name in re.findall(r"^(\w+)\n    \S", inspect.cleandoc(base.__doc__ or ""), flags=re.MULTILINE)
+        if name in vars(base).get("__annotations__", {})
+    }
+    assert declared == {field.name for field in dataclasses.fields(kind)}
 
 
 def test_the_papers_are_cited_alike() -> None:

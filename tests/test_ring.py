@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import evenflow as ef
 from evenflow.kernels import Int32Array, UInt64Array, kernel
 from evenflow.keys import salt_of
-from evenflow.ring import Ring, build_ring, ring_next, ring_owners, ring_place
+from evenflow.ring import Ring, build_ring, ring_next, ring_owners, ring_position
 from reference.heterogeneous import PlainRing
 
 KEYS = np.random.default_rng(7).integers(0, 2**64, 20000, np.uint64)
@@ -21,7 +21,7 @@ IDS = st.lists(st.integers(0, 300), min_size=1, max_size=12, unique=True)
 
 @kernel
 def _walk(ring: Ring, hashed: np.uint64, out: Int32Array) -> None:
-    place = ring_place(ring, hashed)
+    place = ring_position(ring, hashed)
     for i in range(out.size):
         out[i] = ring.owners[place]
         place = ring_next(ring, place)
@@ -89,9 +89,9 @@ def test_a_bucket_is_scanned_for_few_points() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda salt: build_ring(0, salt), "a ring has at least one"),
-        (lambda salt: build_ring([], salt), "a ring has at least one"),
-        (lambda salt: build_ring([1, 1], salt), "each id once"),
+        (lambda salt: build_ring(0, salt), "pass at least one"),
+        (lambda salt: build_ring([], salt), "pass at least one"),
+        (lambda salt: build_ring([1, 1], salt), "distinct ids"),
         (lambda salt: build_ring([-1], salt), "from 0"),
         (lambda salt: build_ring(2, salt, replicas=0), "replicas is 0"),
         (lambda salt: build_ring(2, salt, weights=[1.0]), "one positive number per worker"),

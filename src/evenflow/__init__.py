@@ -1,11 +1,11 @@
-"""evenflow keeps keyed streams even: it decides which worker a key's row goes to.
+"""Balances keyed streams: decides which worker gets the rows of a key.
 
 >>> import evenflow as ef
 >>> router = ef.scheme("partial-key").router(workers=4, seed=7)
 >>> router.route(ef.hash_keys(["to", "be", "or", "not", "to", "be"])).size
 6
 
-Names load on first use: importing numba alone would delay ``evenflow --help`` by half a second.
+Names are loaded on first use, since importing numba alone would delay ``evenflow --help`` by half a second.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""State as bytes: a header of plain JSON, raw arrays, a checksum; single arrays as text for JSON.
+"""State as bytes: a JSON header, raw arrays and a checksum; single arrays as text for JSON.
 
-Reading never runs code. Layout: ``evenflow`` · format version (u16) · header length (u32) · header · array
-bytes · blake2b of all before (16 bytes).
+Reading never executes code. Layout: ``evenflow`` · format version (u16) · header length (u32) · header ·
+array bytes · blake2b of everything before (16 bytes).
 """
 
 from __future__ import annotations
@@ -39,25 +39,23 @@ def write_blob(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]
 
 
 def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Unpack what ``write_blob`` packed for the same ``kind``; anything else is refused with a sentence."""
+    """Unpack what ``write_blob`` packed for the same ``kind``; raise an error for anything else."""
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise EvenflowError(
-            f"a saved {kind} is bytes, not {type(blob).__name__}; pass what to_bytes() returned."
+            f"a saved {kind} must be bytes, not {type(blob).__name__}; pass the result of to_bytes()."
         )
     blob = bytes(blob)
     if len(blob) < _PREFIX.size + _CHECKSUM or blob[: len(MAGIC)] != MAGIC:
-        raise EvenflowError(
-            f"these {len(blob)} bytes are not a saved {kind} of evenflow; pass what to_bytes() returned."
-        )
+        raise EvenflowError(f"these {len(blob)} bytes are not a saved {kind}; pass the result of to_bytes().")
     _, version, length = _PREFIX.unpack_from(blob)
     if version != VERSION:
         raise EvenflowError(
-            f"this saved {kind} has format {version}, this evenflow reads format {VERSION}; "
+            f"this saved {kind} has format {version}, but this evenflow reads format {VERSION}; "
             "make a new one or install the evenflow that wrote it."
         )
     body, checksum = blob[:-_CHECKSUM], blob[-_CHECKSUM:]
     if hashlib.blake2b(body, digest_size=_CHECKSUM).digest() != checksum:
-        raise EvenflowError(f"this saved {kind} is damaged (its checksum does not match); use an older copy.")
+        raise EvenflowError(f"this saved {kind} is damaged (checksum mismatch); use another copy.")
     content = json.loads(body[_PREFIX.size : _PREFIX.size + length])
     if content["kind"] != kind:
         raise EvenflowError(
@@ -68,9 +66,7 @@ def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
     for name, code, shape in content["arrays"]:
         dtype = np.dtype(code)
         if dtype.kind not in _KINDS:
-            raise EvenflowError(
-                f"this saved {kind} holds an array of type {code}; only plain numbers are read."
-            )
+            raise EvenflowError(f"this saved {kind} has an array of type {code}; save only numeric arrays.")
         count = int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
         offset += count * dtype.itemsize
@@ -78,7 +74,7 @@ def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
 
 
 def array_to_text(values: Array) -> str:
-    """Return an array as text for JSON: little-endian bytes, compressed, base64.
+    """Return an array as text for JSON: compressed little-endian bytes in base64.
 
     >>> array_from_text(array_to_text(np.arange(3)), np.int64).tolist()
     [0, 1, 2]
@@ -88,6 +84,6 @@ def array_to_text(values: Array) -> str:
 
 
 def array_from_text(text: str, kind: Any) -> Array:
-    """Return the array that a text holds."""
+    """Return the array from its text."""
     raw = zlib.decompress(base64.b64decode(text))
     return np.frombuffer(raw, np.dtype(kind).newbyteorder("<")).astype(kind)

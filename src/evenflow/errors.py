@@ -1,4 +1,4 @@
-"""The one kind of error that evenflow raises for bad input: a sentence with the value and the fix."""
+"""The error that evenflow raises for invalid input: one sentence with the value and the remedy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 class EvenflowError(ValueError):
-    """Something the caller can mend; the message says what was wrong and what to do."""
+    """Invalid input; the message says what was wrong and what to do."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Return the known words closest to ``word`` as the end of a sentence.
+    """Return the end of an error message that suggests the known words closest to ``word``.
 
     >>> nearest("d-choice", ["d-choices", "key"])
     "did you mean 'd-choices'?"
@@ -20,4 +20,4 @@ def nearest(word: str, words: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
-    return "known are " + ", ".join(known) + "."
+    return "choose one of " + ", ".join(known) + "."

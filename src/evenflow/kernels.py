@@ -1,12 +1,12 @@
-"""Compiled loops: one decorator for all of them, and the array types they take.
+"""Compiled loops: the decorators, and the array types that kernels take.
 
-``@kernel`` is numba's ``njit`` with a disk cache, without the GIL. numba's cache looks only at the file of
-the function itself, so a kernel that calls another module's kernel would go on running the old one after an
-edit there. ``kernel`` therefore stamps the cache with every evenflow file that the function's module uses.
+``@kernel`` is numba's ``njit`` with a disk cache and without the GIL. numba's cache depends only on the file
+of the function itself, so after an edit in another module a kernel that calls it would run stale code.
+``kernel`` therefore makes the cache depend on every evenflow file that the function's module uses.
 
-Kernels run without numba's reference counting (``_nrt=False``), which cost more than the work itself where a
-sketch's arrays pass through small functions (SpaceSaving: 143 ns per message with it, 10 ns without). So a
-kernel makes no arrays: scratch space comes in as an argument.
+Kernels run without numba's reference counting (``_nrt=False``), which costs more than the work itself when a
+sketch's arrays pass through small functions (SpaceSaving: 143 ns per message with it, 10 ns without). A
+kernel therefore cannot allocate arrays: scratch space is passed as an argument.
 """
 
 from __future__ import annotations
@@ -32,30 +32,34 @@ BoolArray = npt.NDArray[np.bool_]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}  # kernels make no arrays
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "_nrt": False,
+}  # kernels allocate no arrays
 
 
 def kernel(function: Function) -> Function:
-    """Compile ``function`` on first call, keep the result on disk, run it without the GIL."""
+    """Compile ``function`` on the first call, cache the result on disk, and run it without the GIL."""
     compiled = numba.njit(cache=True, **_OPTIONS)(function)
     _stamp_with_dependencies(compiled, function)
     return cast("Function", compiled)
 
 
 def cache_folder() -> Path:
-    """Return the folder in which compiled kernels of this package are kept; OSError where there is none."""
+    """Return the directory of the compiled kernels of this package; raise OSError if there is none."""
     try:
         return Path(kernel(_nothing).stats.cache_path)  # type: ignore[attr-defined]
-    except RuntimeError as error:  # numba found no folder that it can write
+    except RuntimeError as error:  # numba found no writable directory
         raise OSError(str(error)) from None
 
 
 def _nothing() -> None:
-    """Be compiled."""
+    """Serve as a kernel whose cache can be located."""
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small function that other kernels call, as part of its caller."""
+    """Compile a small function into the kernels that call it."""
     return cast("Function", numba.njit(forceinline=True, **_OPTIONS)(function))
 
 
@@ -63,7 +67,7 @@ def _stamp_with_dependencies(compiled: Any, function: Any) -> None:
     """Make the disk cache of ``compiled`` depend on every evenflow file its module uses."""
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is None or not hasattr(cache_file, "_source_stamp"):
-        return  # another numba; its own, weaker stamp stays
+        return  # another numba version; its own, weaker stamp remains
     digest = hashlib.blake2b()
     for file in sorted(_files_behind(sys.modules[function.__module__], set())):
         digest.update(file.read_bytes())

@@ -1,14 +1,14 @@
 """A consistent-hash ring (Karger et al., STOC 1997; `heterogeneous` 4.2), O(1) lookup (`functions` 5.2).
 
-Every worker has many points on a circle of 64 bits, its replicas; a key belongs to the owner of the first
-point at or after its hash, clockwise. The circle is cut into equal buckets that know their first point, so
-a lookup is one multiplication and a short scan. A point depends only on (salt, worker, replica): when a
-worker joins, keys move only to it; when one leaves, only its keys move.
+Every worker has many points, its replicas, on a circle of 64 bits; a key belongs to the owner of the first
+point at or after its hash, clockwise. The circle is divided into equal buckets that know their first point,
+so a lookup is one multiplication and a short scan. A point depends only on (salt, worker, replica): when a
+worker joins, keys move only to it; when a worker leaves, only its keys move.
 
-Left open by the papers: `functions` puts 1000 replicas into 100 buckets with a sorted tree in each. Here
-there are two to four buckets per point, so that a scan needs no tree; ``buckets=100`` is the paper's
-number. A worker of weight w has w times the replicas, rounded, at least one. Points that coincide stand in
-the order of their workers.
+Differences from the papers: `functions` puts 1000 replicas into 100 buckets with a sorted tree in each. Here
+there are two to four buckets per point, so that a scan needs no tree; ``buckets=100`` gives the paper's
+number. A worker of weight w has w times the replicas, rounded, and at least one. Coincident points are
+ordered by worker.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from evenflow.keys import GOLDEN, mix, to_range
 
 
 class Ring(NamedTuple):
-    """The arrays of a ring; a place on it is an index into ``points`` and ``owners``."""
+    """The arrays of a ring; a position on it is an index into ``points`` and ``owners``."""
 
     points: UInt64Array  # ascending
     owners: Int32Array
-    first: Int32Array  # of each bucket: the first place at or after its start, or points.size
+    first: Int32Array  # of each bucket: the first position at or after its start, or points.size
 
 
 def build_ring(
@@ -38,9 +38,9 @@ def build_ring(
     weights: Sequence[float] | Float64Array | None = None,
     buckets: int | None = None,
 ) -> Ring:
-    """Return the ring of ``workers`` (a number of them, or their ids), each with ``replicas`` points.
+    """Return the ring of ``workers`` (their number or their ids), each with ``replicas`` points.
 
-    ``weights`` has one value per worker, 1 being ``replicas`` points. ``buckets`` affects speed alone.
+    ``weights`` has one value per worker; 1 means ``replicas`` points. ``buckets`` only affects speed.
 
     >>> small = build_ring(4, np.uint64(7))
     >>> large = build_ring(5, np.uint64(7))
@@ -51,7 +51,7 @@ def build_ring(
     """
     ids = np.arange(workers, dtype=np.int32) if isinstance(workers, int) else np.asarray(workers, np.int32)
     if ids.ndim != 1 or ids.size == 0 or np.unique(ids).size != ids.size or ids.min() < 0:
-        raise EvenflowError(f"workers is {workers!r}; a ring has at least one, each id once, from 0.")
+        raise EvenflowError(f"workers is {workers!r}; pass at least one, as distinct ids from 0.")
     if replicas < 1:
         raise EvenflowError(f"replicas is {replicas!r}; a worker needs at least one point on the ring.")
     counts = np.full(ids.size, replicas, np.int64)
@@ -70,7 +70,7 @@ def _assemble(points: UInt64Array, owners: Int32Array, buckets: int | None) -> R
     if buckets is None:
         buckets = min(2 << (points.size - 1).bit_length(), 2**31)
     if buckets < 1:
-        raise EvenflowError(f"buckets is {buckets!r}; a ring has at least one bucket.")
+        raise EvenflowError(f"buckets is {buckets!r}; a ring needs at least one bucket.")
     order = np.lexsort((owners, points))
     points, owners = points[order], owners[order]
     bucket_of = ((points >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)
@@ -80,39 +80,39 @@ def _assemble(points: UInt64Array, owners: Int32Array, buckets: int | None) -> R
 
 @kernel
 def _fill_points(workers: Int32Array, counts: Int64Array, salt: np.uint64, points: UInt64Array) -> None:
-    place = 0
+    position = 0
     for index in range(workers.size):
         start = mix(salt ^ (np.uint64(workers[index] + 1) * GOLDEN))
         for replica in range(counts[index]):
-            points[place] = mix(start + np.uint64(replica + 1) * GOLDEN)
-            place += 1
+            points[position] = mix(start + np.uint64(replica + 1) * GOLDEN)
+            position += 1
 
 
 @inlined
-def ring_place(ring: Ring, hashed: np.uint64) -> int:
-    """Return the place of the first point at or after ``hashed``, clockwise."""
-    place = ring.first[to_range(hashed, ring.first.size)]
+def ring_position(ring: Ring, hashed: np.uint64) -> int:
+    """Return the position of the first point at or after ``hashed``, clockwise."""
+    position = ring.first[to_range(hashed, ring.first.size)]
     size = ring.points.size
-    while place < size and ring.points[place] < hashed:
-        place += 1
-    return place if place < size else 0
+    while position < size and ring.points[position] < hashed:
+        position += 1
+    return position if position < size else 0
 
 
 @inlined
-def ring_next(ring: Ring, place: int) -> int:
-    """Return the place after ``place``, clockwise."""
-    place += 1
-    return place if place < ring.points.size else 0
+def ring_next(ring: Ring, position: int) -> int:
+    """Return the position after ``position``, clockwise."""
+    position += 1
+    return position if position < ring.points.size else 0
 
 
 @inlined
 def ring_lookup(ring: Ring, hashed: np.uint64) -> int:
     """Return the worker that owns ``hashed``."""
-    return ring.owners[ring_place(ring, hashed)]
+    return ring.owners[ring_position(ring, hashed)]
 
 
 def ring_owners(ring: Ring, hashed: UInt64Array) -> Int32Array:
-    """Return the worker that owns each of many hashes."""
+    """Return the worker that owns each hash."""
     out = np.empty(hashed.size, np.int32)
     _look_up_all(ring, np.ascontiguousarray(hashed, np.uint64), out)
     return out

@@ -249,7 +249,7 @@ def test_a_batch_seen_before_changes_nothing() -> None:
     measured = query.measure()
     query.own.observe(measured)
     saved = query.own.to_json()
-    assert query.own.observe(measured).reason == "batch 0 was seen before"
+    assert query.own.observe(measured).reason == "batch 0 was already observed"
     assert query.own.to_json() == saved
 
 
@@ -295,9 +295,9 @@ def test_refusals_are_sentences() -> None:
     with pytest.raises(ef.EvenflowError, match=r"speeds is 'fast'; choose"):
         Ownership.start(ef.scheme("explicit"), 4, speeds="fast")
     own = Ownership.start(ef.scheme("explicit"), 4)
-    with pytest.raises(ef.EvenflowError, match=r"owned by explicit; go on"):
+    with pytest.raises(ef.EvenflowError, match=r"the saved owners are from explicit"):
         Ownership.from_json(own.to_json(), ef.scheme("key"))
-    with pytest.raises(ef.EvenflowError, match=r"not an ownership"):
+    with pytest.raises(ef.EvenflowError, match=r"not a saved ownership"):
         Ownership.from_json("{}", ef.scheme("key"))
     with pytest.raises(ef.EvenflowError, match=r"rows of batch 0 has 1 values for 4 workers"):
         own.observe(Measured(0, np.zeros(0, np.uint64), np.zeros(0), 0.0, [0], [0.0], [0], [0]))

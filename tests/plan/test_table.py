@@ -113,8 +113,8 @@ def test_draws_that_are_none_get_a_sentence() -> None:
     plan = make_plan(2, np.array([7], np.uint64), [60], total=100)
     hashes = np.array([7, 7], np.uint64)
     for draws, sentence in [
-        ([0.5], "2 hashes and 1 draws"),
-        ([0.5, 1.0], r"a draw is 1\.0; draws are at least 0 and below 1"),
+        ([0.5], "2 hashes but 1 draws"),
+        ([0.5, 1.0], r"a draw is 1\.0; draws must be at least 0 and below 1"),
         ([-0.1, 0.5], r"a draw is -0\.1"),
         ([0.5, float("nan")], "a draw is nan"),
     ]:

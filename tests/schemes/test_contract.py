@@ -153,18 +153,18 @@ def test_two_processes_agree() -> None:
         (lambda: ef.scheme("key").router(-3), "workers is -3"),
         (lambda: ef.scheme("key").router(True), "workers is True"),
         (lambda: ef.scheme("key").router(2.5), "workers is 2.5"),  # type: ignore[arg-type]
-        (lambda: ef.scheme("key").router(3, seed="x"), "seed is 'x'; a seed is an integer"),  # type: ignore[arg-type]
+        (lambda: ef.scheme("key").router(3, seed="x"), "seed is 'x'; pass an integer"),  # type: ignore[arg-type]
         (lambda: ef.scheme("key").router(3, source=3, sources=3), "source is 3 of 3"),
         (lambda: ef.scheme("d-choice"), "there is no scheme 'd-choice'; did you mean 'd-choices'"),
         (lambda: ef.scheme("partial-key", distnct=True), "no parameter 'distnct'; did you mean 'distinct'"),
-        (lambda: ef.scheme("fish", decay="x"), "fish: decay is 'x'; it is a number, such as 0.2"),
-        (lambda: ef.scheme("partial-key", distinct="yes"), "distinct is 'yes'; it is True or False"),
+        (lambda: ef.scheme("fish", decay="x"), "fish: decay is 'x'; it must be a number, such as 0.2"),
+        (lambda: ef.scheme("partial-key", distinct="yes"), "distinct is 'yes'; it must be True or False"),
         (lambda: ef.scheme("explicit", algorithm=3), "algorithm is 3"),
         (lambda: ef.scheme("key", seed=1), "key has no parameter 'seed'; it takes none"),
         (lambda: ef.scheme("key").router(3).route(np.zeros((2, 2), np.uint64)), "keys have 2 dimensions"),
         (lambda: ef.scheme("key").router(3).route([object()]), "object"),
         (lambda: ef.Router.from_bytes(b"nothing"), "are not a saved router"),
-        (lambda: ef.Router.from_bytes("text"), "is bytes, not str"),  # type: ignore[arg-type]
+        (lambda: ef.Router.from_bytes("text"), "must be bytes, not str"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_gets_a_sentence(call: Any, sentence: str) -> None:

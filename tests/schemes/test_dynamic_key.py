@@ -195,14 +195,14 @@ def test_paper_defaults() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"expected_keys": 9}, "expected_keys is 9; the old space is a tenth of it"),
+        ({"expected_keys": 9}, "expected_keys is 9; use a whole number from 10"),
         ({"expected_keys": 20.5}, "expected_keys is 20.5"),
-        ({"baby_limit": 0}, "baby_limit is 0; keys are born into the baby space"),
-        ({"teenage_cycle": 0}, "teenage_cycle is 0; a cycle takes some seconds"),
-        ({"old_cycle": -1}, "old_cycle is -1; a cycle takes some seconds"),
-        ({"warm_up": -1}, "warm_up is -1; no key is widened"),
-        ({"check_every": -1}, "check_every is -1; a width is kept"),
-        ({"rate": 0}, "rate is 0; the logical clock"),
+        ({"baby_limit": 0}, "baby_limit is 0; use a whole number of keys, 1 or more"),
+        ({"teenage_cycle": 0}, "teenage_cycle is 0; use a number of seconds above 0"),
+        ({"old_cycle": -1}, "old_cycle is -1; use a number of seconds above 0"),
+        ({"warm_up": -1}, "warm_up is -1; use a number of seconds, 0 or more"),
+        ({"check_every": -1}, "check_every is -1; use a number of seconds, 0 or more"),
+        ({"rate": 0}, "rate is 0; use a number of messages per second above 0"),
     ],
 )
 def test_bad_parameters_get_a_sentence(parameters: dict[str, Any], sentence: str) -> None:

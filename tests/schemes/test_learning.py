@@ -109,9 +109,9 @@ def test_sources_of_explicit_share_one_map() -> None:
 
 def test_learning_has_its_time_and_its_kind() -> None:
     router = ef.scheme("fill").router(4)
-    with pytest.raises(ef.EvenflowError, match="own scheme and number of workers"):
+    with pytest.raises(ef.EvenflowError, match="differ in scheme or number of workers"):
         router.learn([ef.scheme("fill").router(5)])
-    with pytest.raises(ef.EvenflowError, match="own scheme"):
+    with pytest.raises(ef.EvenflowError, match="differ in scheme"):
         router.learn([ef.scheme("w-choices").router(4)])
     router.route(zipf(10, 0))
     with pytest.raises(ef.EvenflowError, match="before the first"):

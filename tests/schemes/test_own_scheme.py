@@ -17,7 +17,7 @@ import evenflow as ef
 from evenflow.owners import Ownership
 from evenflow.plan import bucket_of
 from evenflow.plan.counted import Counted
-from evenflow.schemes import base
+from evenflow.schemes import registry
 from evenflow.simulator import Rescale, simulate
 from owners.simulated import Query
 from schemes.own import Modular, Reserved
@@ -79,7 +79,7 @@ def test_it_is_simulated(sources: int) -> None:
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Know the schemes of these tests during one of them."""
     ef.list_schemes()
-    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.setattr(registry, "_SCHEMES", dict(registry._SCHEMES))
     ef.register(Modular)
 
 
@@ -137,7 +137,7 @@ def test_a_scheme_that_cannot_own_state_says_why() -> None:
         name = "blind"
         plannable = False
 
-    with pytest.raises(ef.EvenflowError, match="blind decides row by row; state has one owner"):
+    with pytest.raises(ef.EvenflowError, match="blind decides row by row, but the owner of keyed state"):
         Ownership.start(Blind(), 3)
     with pytest.raises(ef.EvenflowError, match="blind decides row by row and cannot be planned"):
         Blind().plan(3)

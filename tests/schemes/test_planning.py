@@ -8,8 +8,8 @@ import pytest
 import evenflow as ef
 from evenflow.plan import make_plan
 from evenflow.plan.counted import Counted
-from evenflow.schemes.base import list_schemes
 from evenflow.schemes.explicit import ExplicitRouter
+from evenflow.schemes.registry import list_schemes
 
 PLANNABLE = [name for name, kind in list_schemes().items() if kind.plannable]
 

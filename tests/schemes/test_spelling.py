@@ -54,7 +54,7 @@ def test_a_spelling_makes_the_same_scheme_again(text: str) -> None:
     ("text", "sentence"),
     [
         ("fil", "there is no scheme 'fil'; did you mean 'fill'"),
-        ("", "'' is not a scheme; known are"),
+        ("", "'' is not a scheme; use one of"),
         ("key,", "'' is not a scheme"),
         ("epsilon=3", "'epsilon=3' is not a scheme"),
         (

@@ -159,23 +159,23 @@ def test_capacities_from_a_file(tmp_path: Path, text: str) -> None:
 def test_a_file_that_is_no_list_of_capacities(tmp_path: Path) -> None:
     path = tmp_path / "speeds.txt"
     path.write_text("fast\nslow\n")
-    with pytest.raises(ef.EvenflowError, match="not a list of capacities; it has one number per worker"):
+    with pytest.raises(ef.EvenflowError, match="not a list of capacities; write one number per worker"):
         parse_capacities(str(path), 2)
 
 
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("3x5,7x1", "capacity has 10 values for 3 workers; give one per worker"),
-        ("three", "capacity is 'three'; write them like '3x5,7x1'"),
-        ("", "write them like"),
-        ("3x5x1", "write them like"),
-        ("1x0,2x1", "a capacity is above 0"),
-        ([1, -2, 3], "a capacity is above 0"),
-        ([1, float("nan"), 3], "a capacity is above 0"),
-        ([1, float("inf"), 3], "a capacity is above 0"),
-        ([1, "fast", 3], "write them like"),
-        (7, "write them like"),
+        ("3x5,7x1", "capacity has 10 values for 3 workers; pass one per worker"),
+        ("three", "capacity is 'three'; write '3x5,7x1'"),
+        ("", "write '3x5,7x1'"),
+        ("3x5x1", "write '3x5,7x1'"),
+        ("1x0,2x1", "capacities must be finite and above 0"),
+        ([1, -2, 3], "capacities must be finite and above 0"),
+        ([1, float("nan"), 3], "capacities must be finite and above 0"),
+        ([1, float("inf"), 3], "capacities must be finite and above 0"),
+        ([1, "fast", 3], "write '3x5,7x1'"),
+        (7, "write '3x5,7x1'"),
     ],
 )
 def test_bad_capacities_get_a_sentence(spec: Any, sentence: str) -> None:

@@ -202,11 +202,11 @@ def test_sources_add_up() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((0.0,), "epsilon is 0.0; the error of lossy counting lies between 0 and 1"),
+        ((0.0,), "epsilon is 0.0; choose an error between 0 and 1"),
         ((1.5,), "epsilon is 1.5"),
-        ((0.1, 0), "window is 0; count at least one message"),
+        ((0.1, 0), "window is 0; use at least one message"),
         ((0.1, 2.5), "window is 2.5"),
-        ((0.1, 100, 1), "counters is 1; a window needs at least 2 that take turns"),
+        ((0.1, 100, 1), "counters is 1; a window needs at least 2 counters"),
     ],
 )
 def test_bad_input_gets_a_sentence(arguments: tuple[float, ...], sentence: str) -> None:

@@ -190,7 +190,7 @@ def test_a_merged_sketch_has_no_free_counter_once_a_part_was_full() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: SpaceSaving(0), "capacity is 0; a SpaceSaving sketch has 1 to"),
+        (lambda: SpaceSaving(0), "capacity is 0; use 1 to"),
         (lambda: SpaceSaving(2.5), "capacity is 2.5"),  # type: ignore[arg-type]
         (lambda: SpaceSaving.merged([]), "there are no sketches to merge"),
         (lambda: SpaceSaving.merged([SpaceSaving(3)], capacity=0), "capacity is 0"),

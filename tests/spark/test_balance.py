@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import evenflow as ef
 from arrow_samples import SPARK_TYPES, sample
 from evenflow.plan import Plan
-from evenflow.schemes.base import list_schemes
+from evenflow.schemes.registry import list_schemes
 from evenflow.spark import balance
 from evenflow.spark.operators.place import place
 from evenflow.spark.routing import key_counts

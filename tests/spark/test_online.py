@@ -173,11 +173,11 @@ def test_a_scheme_of_the_callers_own(rows: Any, tmp_path: Path) -> None:
     )
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(own.read_text(), str(own), "exec"), namespace)
-    from evenflow.schemes import base
+    from evenflow.schemes import registry
 
     try:
         counts = partitions(rows.transform(balance("key", 4, "own", "online")))
         same = partitions(rows.transform(balance("key", 4, "key", "online")))
         assert counts == same
     finally:
-        del base._REGISTRY["own"]
+        del registry._SCHEMES["own"]

@@ -153,7 +153,7 @@ def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, row
     from evenflow.runner.pipeline import Job
     from evenflow.runner.pipeline import run as run_job
     from evenflow.runner.sources import open_input
-    from evenflow.schemes.base import scheme as scheme_named
+    from evenflow.schemes.registry import scheme as scheme_named
 
     state = stream.runs[scheme] = Run(scheme, [0] * workers)
 

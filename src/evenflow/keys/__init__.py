@@ -1,10 +1,10 @@
-"""A key becomes 64 bits, and 64 bits become candidate workers.
+"""Hashing: keys to 64 bits, and 64 bits to candidate workers.
 
-``hash_keys`` gives the value that Spark's ``xxhash64`` gives, so Python and the JVM agree on every key.
+``hash_keys`` returns the same values as Spark's ``xxhash64``, so that Python and the JVM agree on every key.
 
-The hash family of all schemes: ``candidate(key, i, salt, n) = range(mix(key ^ (salt + i * golden)), n)`` with
-``mix`` the finaliser of splitmix64 and ``range(h, n) = (h >> 32) * n >> 32``. ``salt`` comes from the seed
-alone, so that all sources of one run agree on every key's candidates.
+The hash family of all schemes is ``candidate(key, i, salt, n) = range(mix(key ^ (salt + i * golden)), n)``,
+where ``mix`` is the finaliser of splitmix64 and ``range(h, n) = (h >> 32) * n >> 32``. ``salt`` depends only
+on the seed, so that all sources of one run agree on every key's candidates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def mix(value: np.uint64) -> np.uint64:
 
 @inlined
 def to_range(hashed: np.uint64, n: int) -> int:
-    """Map 64 hashed bits to 0 .. n - 1 by their upper half, without a division."""
+    """Map 64 hashed bits to 0 .. n - 1 by their upper half, without division."""
     return np.int64(((hashed >> _S32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]
 
 
@@ -46,7 +46,7 @@ def candidate(key: np.uint64, index: int, salt: np.uint64, n: int) -> int:
 
 @inlined
 def second_candidate(key: np.uint64, first: int, salt: np.uint64, n: int, distinct: bool) -> int:
-    """Return the second candidate: the next hash, or the next one that differs from ``first``."""
+    """Return the next hash or, if ``distinct``, the next one that differs from ``first``."""
     worker = candidate(key, 1, salt, n)
     if distinct and n > 1:
         index = 2
@@ -57,7 +57,7 @@ def second_candidate(key: np.uint64, first: int, salt: np.uint64, n: int, distin
 
 
 def salt_of(seed: int) -> np.uint64:
-    """Return the salt of the hash family that belongs to ``seed``; any integer is a seed."""
+    """Return the salt of the hash family for ``seed``, which can be any integer."""
     mask = 0xFFFFFFFFFFFFFFFF
     value = (seed * int(GOLDEN) + int(GOLDEN)) & mask
     value = ((value ^ (value >> 30)) * int(_MIX_1)) & mask
@@ -66,19 +66,35 @@ def salt_of(seed: int) -> np.uint64:
 
 
 def hash_keys(*columns: Any) -> UInt64Array:
-    """Return 64 bits for every row of one or several columns: what Spark's ``xxhash64`` gives, as uint64.
+    """Return a 64-bit hash for every row, equal to Spark's ``xxhash64`` of the same columns.
 
-    A column is a list, a numpy array, a pandas Series or Index, or an Arrow array; alone, a pandas DataFrame
-    or an Arrow table or record batch stands for all its columns. `evenflow.keys.columns` says how Python,
-    numpy and pandas values are typed, `evenflow.keys.hashing` what Spark hashes for each type. A null leaves
-    the hash as it is: a lone one gives 42.
+    Parameters
+    ----------
+    *columns
+        Columns of equal length: lists, numpy arrays, pandas Series or Indexes, or Arrow arrays. A single
+        pandas DataFrame, Arrow table or record batch stands for all its columns. `evenflow.keys.columns`
+        describes how Python, numpy and pandas values are typed, `evenflow.keys.hashing` what Spark hashes for
+        each type.
 
+    Returns
+    -------
+    numpy.ndarray
+        The hashes, uint64. A null leaves the running hash unchanged, so a row of nulls hashes to the seed,
+        42.
+
+    Raises
+    ------
+    EvenflowError
+        If keys mix types, have a type that Spark does not hash, or columns differ in length.
+
+    Examples
+    --------
     >>> hash_keys(["to", "be", None]).tolist()
     [17933877694092729143, 11435180318302450781, 42]
     >>> hash_keys(["to", "be"], [1, 2]).dtype
     dtype('uint64')
     """
-    # Here, so that pyarrow loads when first needed and schemes' cached kernels do not hang on these files.
+    # Imported here: pyarrow is loaded on first use, and schemes' cached kernels do not depend on these files.
     from evenflow.keys.columns import as_columns
     from evenflow.keys.hashing import hash_columns
 

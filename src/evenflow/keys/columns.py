@@ -1,15 +1,15 @@
-"""Whatever holds a column of keys becomes Arrow arrays; a key has the same type whichever keys are beside it.
+"""Conversion of key columns to Arrow arrays; the type of a key never depends on the other keys.
 
-* Arrow arrays, and pandas and numpy ones of a fixed type, keep their type. NaN in a column of floats is NaN,
-  not null, as when Spark reads the same floats from a file or a numpy array. (Out of a pandas DataFrame Spark
-  makes nulls of them if it goes through Arrow, and NaN if it does not; pass ``series.astype("Float64")`` for
+* Arrow arrays, and pandas and numpy arrays of a fixed type, keep their type. NaN in a float column is NaN,
+  not null, as when Spark reads the same floats from a file or a numpy array. (From a pandas DataFrame, Spark
+  makes them null if it converts through Arrow, and NaN otherwise; pass ``series.astype("Float64")`` for
   nulls.)
-* Python objects, in lists or in pandas and numpy columns of dtype object, take the type that Spark infers for
-  them: int is bigint, float is double, Decimal is decimal(38, 18), datetime is timestamp. All must be of one
-  type: were 1 a bigint in this batch and, beside a 2.5, a double in the next, the same key would get two
-  hashes.
+* Python objects, in lists or in pandas and numpy columns of dtype object, get the type that Spark infers for
+  them: int is bigint, float is double, Decimal is decimal(38, 18), datetime is timestamp. All must have the
+  same type: if 1 were a bigint in one batch and, next to a 2.5, a double in another, the same key would get
+  two hashes.
 * None and pandas' NA and NaT are null. NaN is a float in a list, and a missing value in a column of dtype
-  object, for so pandas writes missing strings, and so Spark reads them.
+  object, since pandas represents missing strings this way and Spark reads them as null.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ARROW_REFUSES = (pa.ArrowException, OverflowError, TypeError, ValueError)
 _TAKEN = "a list, a numpy array, a pandas Series or Index, or an Arrow array"
 _LISTS = (list, tuple, np.ndarray)
 _DECIMAL = pa.decimal128(38, 18)
-# The first that fits counts: a bool is an int too, and a datetime a date.
+# The first match counts: a bool is also an int, and a datetime also a date.
 _FAMILIES: tuple[tuple[type, ...], ...] = (
     (str,),
     (bytes, bytearray, memoryview),
@@ -53,7 +53,7 @@ _FAMILIES: tuple[tuple[type, ...], ...] = (
 
 
 def as_columns(columns: Sequence[Any]) -> list[Any]:
-    """Return Arrow arrays of one length; a lone table, DataFrame or MultiIndex stands for all its columns."""
+    """Return Arrow arrays of equal length; a single table, DataFrame or MultiIndex stands for its columns."""
     if not columns:
         raise EvenflowError(f"there is no column to hash; pass {_TAKEN}.")
     if len(columns) == 1:
@@ -61,7 +61,7 @@ def as_columns(columns: Sequence[Any]) -> list[Any]:
     arrays = [as_column(column) for column in columns]
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) > 1:
-        raise EvenflowError(f"the columns have {lengths} values; pass columns of one length.")
+        raise EvenflowError(f"the columns have {lengths} values; pass columns of equal length.")
     return arrays
 
 
@@ -76,7 +76,7 @@ def as_column(column: Any) -> Any:
     pandas = _pandas()
     if pandas and isinstance(column, pandas.Series | pandas.Index):
         return _from_pandas(column)
-    raise EvenflowError(f"keys are of type {type(column).__name__}; pass {_TAKEN}.")
+    raise EvenflowError(f"keys have type {type(column).__name__}; pass {_TAKEN}.")
 
 
 def _taken_apart(whole: Any) -> Sequence[Any]:
@@ -89,12 +89,12 @@ def _taken_apart(whole: Any) -> Sequence[Any]:
     elif pandas and isinstance(whole, pandas.MultiIndex):
         columns = [whole.get_level_values(level) for level in range(whole.nlevels)]
     if not columns:
-        raise EvenflowError(f"this {type(whole).__name__} has no columns to hash; pass at least one.")
+        raise EvenflowError(f"this {type(whole).__name__} has no columns; pass at least one.")
     return columns
 
 
 def _pandas() -> Any:
-    return sys.modules.get("pandas")  # nothing is of pandas unless someone imported it
+    return sys.modules.get("pandas")  # without an import there are no pandas objects
 
 
 def _from_pandas(column: Any) -> Any:
@@ -108,7 +108,7 @@ def _from_pandas(column: Any) -> Any:
         return pa.array(values)
     except _ARROW_REFUSES as error:
         raise EvenflowError(
-            f"keys are of pandas dtype {column.dtype}; convert them to a type that Arrow has ({error})."
+            f"keys have the pandas dtype {column.dtype}; convert them to a type of Arrow ({error})."
         ) from error
 
 
@@ -125,7 +125,7 @@ def _from_numpy(values: npt.NDArray[Any]) -> Any:
         return pa.array(values)
     except _ARROW_REFUSES as error:
         raise EvenflowError(
-            f"keys are of numpy dtype {values.dtype}; convert them to a type that Arrow has ({error})."
+            f"keys have the numpy dtype {values.dtype}; convert them to a type of Arrow ({error})."
         ) from error
 
 
@@ -133,7 +133,7 @@ def _from_objects(values: Any, nan_is_null: bool) -> Any:
     """Convert Python objects of one type."""
     array, error = _try_arrow(values, None, nan_is_null)
     if array is not None and kinds.is_string(array.type):
-        return array  # the quick way of the most common keys: Arrow makes strings of nothing else
+        return array  # fast path for the most common keys: Arrow infers string only from strings
     if error and _types_of(values) & _pandas_nulls():
         values = _with_none(values)
         array, error = _try_arrow(values, None, nan_is_null)
@@ -142,7 +142,7 @@ def _from_objects(values: Any, nan_is_null: bool) -> Any:
         array, error = _try_arrow(values, kind, nan_is_null)
     if error:
         raise EvenflowError(
-            f"keys of Python type {family} do not fit a type of Spark ({error}); "
+            f"keys of Python type {family} do not fit Spark's type ({error}); "
             "pass an Arrow array of the type they have in Spark."
         ) from error
     return array
@@ -156,27 +156,29 @@ def _try_arrow(values: Any, kind: Any, nan_is_null: bool) -> tuple[Any, Exceptio
 
 
 def _as_spark_infers(kind: Any) -> Any:
-    """Replace the decimals that just fit these values by the one that Spark has for all."""
+    """Replace the narrowest decimal type that fits by the one that Spark infers for all decimals."""
     if kinds.is_decimal(kind):
         return _DECIMAL
     return pa.list_(_as_spark_infers(kind.value_type)) if kinds.is_list(kind) else kind
 
 
 def _check_one_type(values: Any, kind: Any, nan_is_null: bool) -> str:
-    """Refuse objects of several types, or of one that Spark does not hash; return the name of their type."""
+    """Raise an error for mixed types and types that Spark does not hash; return the name of the type."""
     families: dict[tuple[type, ...], str] = {}
     for found in sorted(_types_of(values) - _pandas_nulls() - {type(None)}, key=lambda found: found.__name__):
         family = next((family for family in _FAMILIES if issubclass(found, family)), None)
         if family is None:
             raise EvenflowError(
-                f"a key is of Python type {found.__name__}, which Spark's xxhash64 does not hash; "
-                "make strings, bytes, numbers, dates or times of such keys."
+                f"a key has the Python type {found.__name__}, which Spark's xxhash64 does not hash; "
+                "convert such keys to strings, bytes, numbers, dates or times."
             )
         families[family] = found.__name__
     if nan_is_null and kind is not None and not kinds.is_floating(kind):
-        families.pop((float,), None)  # these were all NaN, or Arrow would have refused
+        families.pop((float,), None)  # all of these were NaN, or Arrow would have failed
     if len(families) > 1:
-        raise EvenflowError(f"keys mix the types {' and '.join(families.values())}; make them one type.")
+        raise EvenflowError(
+            f"keys mix the types {' and '.join(families.values())}; convert them to one type."
+        )
     if _LISTS in families:
         inner = list(itertools.chain.from_iterable(_lists_among(values)))
         _check_one_type(inner, kind.value_type if kind is not None else None, nan_is_null)
@@ -198,7 +200,7 @@ def _pandas_nulls() -> set[type]:
 
 
 def _with_none(values: Any) -> npt.NDArray[Any]:
-    """Put None for pandas' own nulls."""
+    """Replace pandas' nulls by None."""
     objects = np.fromiter(values, object, len(values))
     objects[np.fromiter(map(_pandas_nulls().__contains__, map(type, values)), bool, len(values))] = None
     return objects

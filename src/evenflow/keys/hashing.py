@@ -1,20 +1,20 @@
 """Spark's ``xxhash64`` of Arrow columns, bit for bit.
 
-Spark folds a row's columns, a struct's fields and an array's elements alike: ``hash = XXH64(value,
-seed=hash)``, from 42 on, and a null leaves the hash as it is. What a value's bytes are depends on its Spark
-type:
+Spark folds the columns of a row, the fields of a struct and the elements of an array in the same way: ``hash
+= XXH64(value, seed=hash)``, starting from 42; a null leaves the hash unchanged. The bytes of a value depend
+on its Spark type:
 
 * 4 bytes: boolean (1 or 0), tinyint, smallint, int, date (days), float;
 * 8 bytes: bigint, timestamp with or without zone (microseconds), interval day to second (microseconds), time
   (nanoseconds), double, decimal of precision up to 18 (the unscaled value);
-* as many as there are: string (UTF-8), binary, decimal of precision above 18 (the unscaled value, big-endian,
+* variable length: string (UTF-8), binary, decimal of precision above 18 (the unscaled value, big-endian,
   shortest);
-* -0.0 hashes as 0.0, and every NaN as the one that Java calls canonical.
+* -0.0 hashes as 0.0, and every NaN as Java's canonical NaN.
 
-Arrow types that Spark does not have take the Spark type that Parquet files give them: uint8 is smallint,
-uint16 int, uint32 bigint. Times finer than a microsecond are floored to one, as Spark floors timestamps. A
-timestamp without a zone is hashed as written: that is Spark's ``timestamp_ntz``, and its ``timestamp`` where
-the session's zone is UTC.
+Arrow types that Spark does not have get the Spark type that they get in Parquet files: uint8 is smallint,
+uint16 int, uint32 bigint. Times finer than a microsecond are floored, as Spark floors timestamps. A timestamp
+without a zone is hashed as written: this matches Spark's ``timestamp_ntz``, and its ``timestamp`` if the
+session's zone is UTC.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALL_VALID = np.frombuffer(b"", np.uint8)
 
 
 def hash_columns(columns: Sequence[Any]) -> UInt64Array:
-    """Return Spark's hash of every row of Arrow columns that have one length."""
+    """Return Spark's hash of every row of Arrow columns of equal length."""
     for column in columns:
         check_type(column.type)
     running = np.full(len(columns[0]), SEED)
@@ -46,7 +46,7 @@ def hash_columns(columns: Sequence[Any]) -> UInt64Array:
             _chain_column(column, running, index == 0)
         except pa.ArrowException as error:
             raise EvenflowError(
-                f"keys of type {column.type} do not fit the type Spark has for them ({error}); cast them."
+                f"keys of type {column.type} do not fit Spark's type for them ({error}); cast them."
             ) from error
     return running
 
@@ -63,14 +63,14 @@ def _chain_column(column: Any, running: UInt64Array, is_first: bool) -> None:
 
 
 def _hash_by_dictionary(array: Any, running: UInt64Array) -> None:
-    """Hash every word of the dictionary once; rows of the first column all start from the same seed."""
+    """Hash every dictionary value once; all rows of the first column start from the same seed."""
     hashes = hash_columns([array.dictionary])
     codes = array.indices.cast(pa.int64()).fill_null(len(hashes)).to_numpy()
     running[:] = np.append(hashes, SEED)[codes]
 
 
 def chain(array: Any, running: UInt64Array, rows: Int64Array = ONE_PER_ROW) -> None:
-    """Fold an Arrow array, whose type ``check_type`` let pass, into the running hashes of its rows."""
+    """Fold an Arrow array, whose type ``check_type`` accepted, into the running hashes of its rows."""
     kind = array.type
     if kinds.is_null(kind):
         return
@@ -95,7 +95,7 @@ def chain(array: Any, running: UInt64Array, rows: Int64Array = ONE_PER_ROW) -> N
 
 
 def check_type(kind: Any) -> None:
-    """Refuse a type that Spark's ``xxhash64`` does not take, with a sentence that names it."""
+    """Raise an error for a type that Spark's ``xxhash64`` does not hash."""
     if kinds.is_dictionary(kind) or _is_list(kind):
         check_type(kind.value_type)
     elif kinds.is_struct(kind):
@@ -103,18 +103,18 @@ def check_type(kind: Any) -> None:
             check_type(kind.field(index).type)
     elif kinds.is_uint64(kind):
         raise EvenflowError(
-            "keys are of type uint64, which Spark does not have; cast them to int64 or decimal128(20, 0) as "
-            "in Spark, or, if they are hashes already, pass them to route() as a numpy array."
+            "keys have type uint64, which Spark does not support; cast them to int64 or decimal128(20, 0) as "
+            "in Spark, or, if they are already hashes, pass them to route() as a numpy array."
         )
     elif kinds.is_decimal(kind):
         if kind.precision > 38 or kind.scale < 0:
             raise EvenflowError(
-                f"keys are of type {kind}; cast them: Spark's decimals have at most 38 digits and scale >= 0."
+                f"keys have type {kind}; cast them to at most 38 digits and a scale from 0, as in Spark."
             )
     elif not (_is_bytes(kind) or kinds.is_null(kind) or kind.id in _FIXED_WIDTH):
         raise EvenflowError(
-            f"keys are of type {kind}, which Spark's xxhash64 does not hash; "
-            "take columns of strings, bytes, numbers, dates or times from it, or cast it."
+            f"keys have type {kind}, which Spark's xxhash64 does not hash; "
+            "use columns of strings, bytes, numbers, dates or times from it, or cast it."
         )
 
 
@@ -151,7 +151,7 @@ def _holds_structs(kind: Any) -> bool:
 
 
 def _as_spark_holds_it(array: Any) -> Any:
-    """Turn a fixed-width array into the int32 or int64 that Spark hashes for it."""
+    """Convert a fixed-width array to the int32 or int64 values that Spark hashes."""
     kind = array.type
     if kinds.is_floating(kind):
         return _float_bits(array)
@@ -196,7 +196,7 @@ def _chain_decimals(array: Any, running: UInt64Array, rows: Int64Array) -> None:
     big_endian = words.view(np.uint8).reshape(-1, 16)[:, ::-1].copy()
     negative = big_endian[:, 0] >> 7
     sign_bytes = (big_endian[:, :-1] == 255 * negative[:, None]).cumprod(axis=1).sum(axis=1)
-    # A leading sign byte may go if the byte after it still shows the sign, and one byte stays.
+    # A leading sign byte is dropped if the next byte still shows the sign; at least one byte remains.
     shown = big_endian[np.arange(len(big_endian)), sign_bytes] >> 7 == negative
     ends = np.arange(1, len(big_endian) + 1) * 16
     starts = ends - 16 + sign_bytes - ~shown
@@ -213,8 +213,8 @@ def _chain_list(array: Any, running: UInt64Array, rows: Int64Array) -> None:
         elements = array.values.slice(starts[0], ends[-1] - starts[0])
         chain(elements, running, np.repeat(below, ends - starts))
         return
-    # All fields of one element come before the next element: take the first element of every list, then the
-    # second of those that have one, and so on.
+    # All fields of an element come before the next element: hash the first element of every list, then the
+    # second element of those that have one, and so on.
     turn = 0
     live = np.flatnonzero((below >= 0) & (ends > starts))
     while live.size:
@@ -232,7 +232,7 @@ def _list_bounds(array: Any) -> tuple[Int64Array, Int64Array]:
 
 
 def _rows_below(array: Any, rows: Int64Array) -> Int64Array:
-    """Return the row of every value of a nested array, -1 under nulls."""
+    """Return the row of every value of a nested array, -1 below nulls."""
     below = rows if rows.size else np.arange(len(array))
     if array.null_count:
         below = np.where(array.is_valid().to_numpy(zero_copy_only=False), below, -1)
@@ -250,7 +250,7 @@ def _bytes_of(array: Any) -> tuple[Bytes, npt.NDArray[Any], npt.NDArray[Any]]:
         offsets = (np.arange(len(array) + 1) + array.offset) * kind.byte_width
     else:
         wide = kinds.is_large_string(kind) or kinds.is_large_binary(kind)
-        count = len(array) + 1 if len(array) else 0  # an empty array may come without offsets
+        count = len(array) + 1 if len(array) else 0  # an empty array may have no offsets
         offsets = _part(buffers[1], np.int64 if wide else np.int32, array.offset, count)
     data = _part(buffers[-1], np.uint8)
     return data, _frozen(offsets[:-1]), _frozen(offsets[1:])
@@ -261,20 +261,20 @@ def _values(array: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def _validity(array: Any) -> tuple[Bytes, int]:
-    """Return the validity bits and the position of the first, or no bits if all are valid."""
+    """Return the validity bits and the position of the first one; no bits if all values are valid."""
     if not array.null_count:
         return ALL_VALID, 0
     return _part(array.buffers()[0], np.uint8), array.offset
 
 
 def _part(buffer: Any, dtype: npt.DTypeLike, first: int = 0, count: int = -1) -> npt.NDArray[Any]:
-    """Return ``count`` values of a buffer from the ``first`` on, or all."""
+    """Return ``count`` values of a buffer, starting at ``first``, or all."""
     if buffer is None or count == 0:
         return _frozen(np.empty(0, dtype))
     return _frozen(np.frombuffer(buffer, dtype, count, first * np.dtype(dtype).itemsize))
 
 
 def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    # numba compiles once more for an array that may be written to; Arrow's own may not.
+    # Arrow's arrays are read-only; numba would compile separately for writable ones.
     values.flags.writeable = False
     return values

@@ -1,9 +1,9 @@
-"""XXH64, as Spark's ``xxhash64`` seeds it: each value is hashed with the hash so far as its seed.
+"""XXH64, seeded as in Spark's ``xxhash64``: each value is hashed with the running hash as its seed.
 
-A value is 4 bytes (``hash_int``), 8 bytes (``hash_long``) or a run of bytes (``hash_bytes``), and each has a
-kernel that folds a column into the running hashes of its rows. ``validity`` are Arrow's bits, from
-``first_bit`` on, or empty where nothing is null. ``rows[i]`` names the row of ``running`` that value ``i``
-belongs to, or is -1 for a value under a null; an empty ``rows`` means one value per row.
+A value is 4 bytes (``hash_int``), 8 bytes (``hash_long``) or a sequence of bytes (``hash_bytes``), each with
+a kernel that folds a column into the running hashes of its rows. ``validity`` holds Arrow's validity bits
+from ``first_bit``, or is empty if nothing is null. ``rows[i]`` is the row of ``running`` that value ``i``
+belongs to, or -1 for a value below a null; an empty ``rows`` means one value per row.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def hash_bytes(data: Bytes, start: int, end: int, seed: np.uint64) -> np.uint64:
 
 @inlined
 def _row_of(i: int, validity: Bytes, first_bit: int, rows: Int64Array) -> int:
-    """Return the row that value ``i`` belongs to, or -1 if it is null or under a null."""
+    """Return the row that value ``i`` belongs to, or -1 if it is null or below a null."""
     if validity.size:
         bit = first_bit + i
         if not (validity[bit >> 3] >> (bit & 7)) & 1:
@@ -176,7 +176,7 @@ def chain_bytes(
     rows: Int64Array,
     running: UInt64Array,
 ) -> None:
-    """Fold the runs ``data[starts[i]:ends[i]]`` into the hashes of their rows."""
+    """Fold the bytes ``data[starts[i]:ends[i]]`` into the hashes of their rows."""
     for i in range(starts.size):
         row = _row_of(i, validity, first_bit, rows)
         if row >= 0:

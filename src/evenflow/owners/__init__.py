@@ -1,8 +1,8 @@
-"""Who owns which key, and when that changes: the adaptivity loop of `functions` 4.5, without an engine.
+"""Which worker owns which key, and when that changes: the adaptivity loop of `functions` 4.5.
 
-An :class:`Ownership` is told after every batch what was measured, and answers with a decision and, where that
-gains, another :class:`~evenflow.plan.Plan`. It is plain data and pure: the same measurements give the same
-plans, in this process or in another that read it from JSON.
+After every batch an :class:`Ownership` takes the measurements and returns a decision and, if it pays off, a
+new :class:`~evenflow.plan.Plan`. It is plain data and deterministic: the same measurements give the same
+plans, in this process or in another one that restored it from JSON.
 """
 
 from evenflow.owners.measured import Decision, Measured

@@ -1,8 +1,8 @@
-"""How even a plan is, and what moves from one to the next, for what was counted (`functions` 3).
+"""The balance of a plan and the migration between two plans, for counted keys (`functions` 3).
 
-Loads are of the three resources of :mod:`evenflow.schemes.cost_model`, divided by the workers' capacities.
-Keys that were counted are taken one by one, the rest bucket by bucket. A worker without load would make Eq.
-2's max / min infinite and all plans equally bad; it is taken to have a hundredth of the mean.
+Loads are those of the three resources of :mod:`evenflow.schemes.cost_model`, divided by the workers'
+capacities. Counted keys are considered individually, the rest by bucket. A worker without load would make max
+/ min in Eq. 2 infinite and all plans equally bad; its load is taken as a hundredth of the mean.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import owners_of
 from evenflow.schemes.cost_model import Costs, Imbalance, resource
 
-_NOTHING = 0.01  # of the mean: the least load that a worker is taken to have
+_LEAST_LOAD = 0.01  # of the mean: lower loads are raised to it
 
 
 class Moved(NamedTuple):
-    """State that changes its owner, as a part of all state."""
+    """State that changes owner, as a fraction of all state."""
 
     weight: float  # M over all state (Eq. 9)
-    ideal: float  # what cannot be avoided: the share of the workers that join or leave; else one worker's
+    ideal: float  # the unavoidable part: the share of the workers that join or leave, else one worker's share
     relative: float  # M over one worker's share (Eq. 10, 12)
 
 
 def imbalance(plan: Plan, counted: Counted, costs: Costs, shares: Float64Array) -> Imbalance:
-    """Return how even the workers would be."""
+    """Return the balance of the workers under ``plan``."""
     homes = owners_of(plan, counted.keys)
     loads = []
     for function in costs.resources:
@@ -41,12 +41,12 @@ def imbalance(plan: Plan, counted: Counted, costs: Costs, shares: Float64Array) 
 
 
 def balance(loads: list[Float64Array], costs: Costs) -> Imbalance:
-    """Return r, b of each resource and b of loads, none of which is nothing."""
-    return costs.balance([np.maximum(load, _NOTHING * load.mean()) for load in loads])
+    """Return r and b of each resource, and the overall b, with no load below the least."""
+    return costs.balance([np.maximum(load, _LEAST_LOAD * load.mean()) for load in loads])
 
 
 def moved(before: Plan, after: Plan, counted: Counted, costs: Costs) -> Moved:
-    """Return what moves, by the function of the state (Eq. 9, 10 and 12)."""
+    """Return what moves, by the cost function of the state (Eq. 9, 10 and 12)."""
     size = max(before.buckets.size, after.buckets.size)
     named, rest = _costs(costs.resources[0], counted, costs, size)
     whole = math.fsum(named) + math.fsum(rest)
@@ -62,30 +62,30 @@ def moved(before: Plan, after: Plan, counted: Counted, costs: Costs) -> Moved:
 
 
 def bucket_loads(buckets: int, counted: Counted) -> Float64Array:
-    """Return the share of all rows that each of so many buckets brings, counted keys included."""
+    """Return each bucket's share of all rows, including counted keys."""
     named, rest = _costs("L", counted, Costs(), buckets)
     return rest + np.bincount(bucket_of(counted.keys, buckets), named, buckets)
 
 
 def spread(buckets: Int32Array, size: int) -> Int32Array:
-    """Return the homes of ``size`` buckets where there were fewer.
+    """Return the homes of ``size`` buckets, given those of fewer.
 
-    Bucket i of ``size`` begins where bucket ``i * fewer // size`` of the fewer lies, exactly so if one number
-    divides the other.
+    Bucket i of ``size`` starts in bucket ``i * fewer // size`` of the fewer; exact if one number divides the
+    other.
     """
     return buckets[np.arange(size, dtype=np.int64) * buckets.size // size]
 
 
 def _costs(function: str, counted: Counted, costs: Costs, buckets: int) -> tuple[Float64Array, Float64Array]:
-    """Return beta(f) of every counted key, and the sum of beta over the other keys of every bucket."""
+    """Return beta(f) of every counted key, and the sum of beta over the other keys of each bucket."""
     total = counted.total or 1.0
     frequencies = counted.counts / total
-    lives = bucket_of(counted.keys, buckets)
+    key_buckets = bucket_of(counted.keys, buckets)
     keys = max(0, costs.domain - counted.keys.size) / buckets
     rows = counted.buckets
     if rows is not None and buckets % rows.size == 0:
         parts = buckets // rows.size
-        mass = np.repeat(rows / parts / total, parts) - np.bincount(lives, frequencies, buckets)
+        mass = np.repeat(rows / parts / total, parts) - np.bincount(key_buckets, frequencies, buckets)
         mass = np.maximum(mass, 0.0)
     else:
         mass = np.full(buckets, max(0.0, 1.0 - math.fsum(frequencies)) / buckets)

@@ -1,9 +1,9 @@
-"""How often keys came lately: counts of the batches' hottest keys that fade from batch to batch.
+"""Recent key frequencies: counts of the hottest keys of each batch, with exponential decay.
 
 After every batch ``count = keep * count + rows``, for each named key, for each bucket and for all rows, so a
-share is a mean over about 1 / (1 - keep) batches. A batch with fewer rows than batches had lets the past fade
-less, in proportion, and one without rows not at all: an idle stream forgets nothing. A key that a batch does
-not name is taken to have brought nothing in it. The most frequent ``MOST`` keys are remembered.
+share is a mean over about 1 / (1 - keep) batches. A batch with fewer rows than usual decays the past less, in
+proportion, and an empty batch not at all: an idle stream forgets nothing. A key that a batch does not name
+counts as absent from it. The ``MOST`` most frequent keys are kept.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan.counted import Counted
 
 MOST = 1024
-_SURE = 4.0  # rows that make a key known; fewer may be chance
+_SURE = 4.0  # rows from which a key counts; fewer may be chance
 
 
 @dataclass
 class Frequencies:
-    """Faded counts; ``buckets`` only if the batches tell them.
+    """Decayed counts; ``buckets`` only if batches have them.
 
-    >>> lately = Frequencies(keep=0.5)
+    >>> recent = Frequencies(keep=0.5)
     >>> for _ in range(2):
-    ...     lately.add(np.array([7], np.uint64), np.array([60.0]), 100.0, None)
-    >>> lately.counted().counts.tolist(), lately.total
+    ...     recent.add(np.array([7], np.uint64), np.array([60.0]), 100.0, None)
+    >>> recent.counted().counts.tolist(), recent.total
     ([90.0], 150.0)
     """
 
@@ -41,8 +41,8 @@ class Frequencies:
     def add(
         self, keys: UInt64Array, counts: Float64Array, total: float, buckets: Float64Array | None
     ) -> None:
-        """Let the past fade and add one batch."""
-        usual = (1 - self.keep) * self.total  # rows of a batch, as far as is known
+        """Decay the past and add one batch."""
+        usual = (1 - self.keep) * self.total  # estimated rows of a batch
         keep = 1 - (1 - self.keep) * (min(1.0, float(total) / usual) if usual > 0 else 1.0)
         both = np.concatenate([self.keys, np.asarray(keys, np.uint64)])
         rows = np.concatenate([keep * self.counts, np.asarray(counts, np.float64)])
@@ -59,16 +59,18 @@ class Frequencies:
             past = self.buckets
             fits = past is not None and past.size == now.size
             self.buckets = keep * past + now if fits and past is not None else now
-            self.buckets = self.buckets.astype(np.float32).astype(np.float64)  # as it is saved
+            self.buckets = self.buckets.astype(np.float32).astype(
+                np.float64
+            )  # the precision in which it is saved
 
     def cut(self, buckets: int) -> None:
-        """Follow buckets that were cut into equal parts."""
+        """Follow buckets that were split into equal parts."""
         if self.buckets is not None and self.buckets.size < buckets:
             parts = buckets // self.buckets.size
             self.buckets = np.repeat(self.buckets / parts, parts)
 
     def counted(self) -> Counted:
-        """Return what is known for planning: keys that are no accident, all rows, rows of buckets."""
+        """Return the input for planning: keys beyond chance, the number of all rows, rows of buckets."""
         sure = self.counts >= _SURE
         return Counted(self.keys[sure], self.counts[sure], self.total, self.buckets)
 

@@ -1,4 +1,4 @@
-"""What the loop is told of a batch, and what it answers."""
+"""Input and output of the adaptivity loop: the measurements of a batch, and the decision."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from evenflow.kernels import Float64Array, UInt64Array
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One finished batch; lists have one value per worker of the plan that the batch ran with."""
+    """The measurements of one batch; lists have one value per worker of the plan that it ran with."""
 
     batch: int
-    keys: UInt64Array  # hashes of the hottest keys, or of all if they are few
+    keys: UInt64Array  # hashes of the hottest keys, or of all keys if there are few
     counts: Float64Array  # their rows in this batch
     total: float  # rows in this batch
     rows: list[int]
-    seconds: list[float]  # that each worker was busy
+    seconds: list[float]  # busy time of each worker
     state_bytes: list[int]
-    touched: list[int]  # distinct keys
-    buckets: Float64Array | None = None  # rows of each bucket of the plan, named keys included
-    elapsed: float | None = None  # seconds since the batch before was finished; `workers="auto"` needs it
+    touched: list[int]  # distinct keys in this batch
+    buckets: Float64Array | None = None  # rows of each bucket of the plan, including named keys
+    elapsed: float | None = None  # seconds since the previous batch finished; required for `workers="auto"`
 
     def check(self, workers: int) -> None:
-        """Refuse lists of another number of workers, with a sentence."""
+        """Raise an error unless lists have one value per worker."""
         for name in ("rows", "seconds", "state_bytes", "touched"):
             size = len(getattr(self, name))
             if size != workers:
@@ -36,14 +36,14 @@ class Measured:
                 )
         if np.shape(self.keys) != np.shape(self.counts):
             raise EvenflowError(
-                f"batch {self.batch} has {np.size(self.keys)} keys and {np.size(self.counts)} counts; "
+                f"batch {self.batch} has {np.size(self.keys)} keys but {np.size(self.counts)} counts; "
                 "pass one count per key."
             )
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the loop did after a batch, why, and the numbers that led to it (plain numbers and lists)."""
+    """What the loop did after a batch, why, and the numbers behind it (plain numbers and lists)."""
 
     batch: int
     adopted: bool
@@ -53,7 +53,7 @@ class Decision:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the decision as one flat object, for a line of JSON."""
+        """Return the decision as a flat dict, for a line of JSON."""
         return {
             "batch": self.batch,
             "adopted": self.adopted,

@@ -1,21 +1,23 @@
-"""The adaptivity loop (`functions` 4.5): measure, analyse, plan, and adopt what gains.
+"""The adaptivity loop (`functions` 4.5): measure, analyse, plan, and adopt a plan that pays off.
 
 After every batch:
 
-1. **Measure.** Key frequencies fade in (:mod:`~evenflow.owners.frequencies`), the workers' speeds are taken
+1. **Measure.** Update the key frequencies (:mod:`~evenflow.owners.frequencies`) and the workers' speeds
    (:mod:`~evenflow.owners.speeds`).
-2. **Analyse.** Is state, computation (seconds) or communication (rows) out of the tolerance alpha, max / min
-   after division by the workers' capacities, and by more than chance explains? Did the speeds change? With
+2. **Analyse.** Does max / min of state, computation (seconds) or communication (rows), divided by the
+   workers' capacities, exceed the tolerance alpha by more than chance explains? Did the speeds change? With
    ``auto``, is the number of workers right (:mod:`~evenflow.owners.sizing`)?
-3. **Plan.** If so, let the scheme make the next plan from this one (:mod:`~evenflow.schemes.owner_plans`).
-4. **Adopt** it when that gains more than it moves (:func:`~evenflow.schemes.cost_model.weigh`), summed over
-   the batches since the last change. Gains below 3 percent do not count. Another number of workers is adopted
+3. **Plan.** If action is needed, the scheme derives the next plan from the current one
+   (:mod:`~evenflow.schemes.owner_plans`).
+4. **Adopt** the plan if it gains more than it moves (:func:`~evenflow.schemes.cost_model.weigh`), summed over
+   the batches since the last change. Gains below 3 percent do not count. A new number of workers is adopted
    at once.
 
-A scheme that follows signals has its own way: one virtual worker per busy signal and batch, no plan to weigh.
+A scheme that follows signals works differently: one virtual worker moves per busy signal and batch, and no
+plan is weighed.
 
-Left open by the paper: what a batch's numbers may be off by chance. Max / min of rows is allowed two standard
-deviations more, of a worker's mean row count over the batches that frequencies are about.
+Not specified by the paper: how much of a batch's imbalance is chance. Max / min of rows is allowed two more
+standard deviations of a worker's mean row count, over the batches covered by the frequencies.
 """
 
 from __future__ import annotations
@@ -42,20 +44,22 @@ from evenflow.schemes.owner_plans import OwnerPlans
 
 VERSION = 1
 MEASURED, SIGNALS, EQUAL = "measured", "signals", "equal"
-_CHANGED = 0.05  # of a share: less is the same speed as before
-_LEAST_GAIN = 0.03  # of b: less comes and goes with chance, and every plan makes workers fetch state
+_CHANGED = 0.05  # of a share: smaller changes count as the same speed
+_LEAST_GAIN = 0.03  # of b: less may be chance, and every new plan makes workers fetch state
 
 
 class Ownership:
-    """Which worker owns which key, now; told what a batch was like, it may change its mind.
+    """The current owners of all keys, which may change after each batch.
 
+    Examples
+    --------
     >>> import evenflow as ef
     >>> own = Ownership.start(ef.scheme("explicit"), workers=2)
     >>> keys, counts = np.array([7, 8], np.uint64), np.array([400.0, 400.0])
     >>> own.plan.homes_of(7), own.plan.homes_of(8)
     ([1], [1])
-    >>> said = own.observe(Measured(0, keys, counts, 1000, [100, 900], [0.1, 0.9], [50, 50], [9, 9]))
-    >>> said.adopted, sorted(own.plan.homes_of(7) + own.plan.homes_of(8))
+    >>> decision = own.observe(Measured(0, keys, counts, 1000, [100, 900], [0.1, 0.9], [50, 50], [9, 9]))
+    >>> decision.adopted, sorted(own.plan.homes_of(7) + own.plan.homes_of(8))
     (True, [0, 1])
     """
 
@@ -66,7 +70,7 @@ class Ownership:
         self.kind = speeds
         self.frequencies = Frequencies(keep)
         self.speeds = Speeds(plan.workers)
-        self.shares = np.ones(plan.workers)  # capacities that the plan was made for
+        self.shares = np.ones(plan.workers)  # capacities for which the plan was made
         self.sizing: Sizing | None = None
         self.missed = 0.0  # balance missed by not adopting better plans, in the unit of m
         self.batch = -1
@@ -82,23 +86,36 @@ class Ownership:
         alpha: float | None = None,
         keep: float = 0.8,
     ) -> Ownership:
-        """Begin with ``workers`` workers and no knowledge.
+        """Return the initial ownership, when nothing is known.
 
-        ``speeds``: "measured", "signals" (``consistent`` only, and its default) or "equal". ``alpha``: the
-        allowed max / min of each resource; None: the scheme's own, or 1.2. ``keep``: what is left of a count
-        after a batch.
+        Parameters
+        ----------
+        scheme
+            A scheme with one owner per key.
+        workers
+            Number of workers.
+        seed
+            Seed of the hash functions.
+        auto
+            When to add and remove workers. Default: never.
+        speeds
+            "measured", "signals" (only for ``consistent``, and its default) or "equal".
+        alpha
+            Allowed max / min of each resource. Default: the scheme's own, or 1.2.
+        keep
+            Factor applied to counts after each batch.
         """
-        check("keep", keep, 0 <= keep < 1, "it is the part of a count that is left after a batch, below 1")
+        check("keep", keep, 0 <= keep < 1, "it is a factor from 0 to below 1")
         if alpha is not None:
-            check("alpha", alpha, alpha > 1, "the allowed max / min load is above 1")
+            check("alpha", alpha, alpha > 1, "the allowed max / min load must be above 1")
         plans = scheme.owner_plans(seed)
         own = SIGNALS if plans.follows_signals else MEASURED
         if speeds not in (None, MEASURED, SIGNALS, EQUAL):
             raise EvenflowError(f"speeds is {speeds!r}; choose {MEASURED!r}, {SIGNALS!r} or {EQUAL!r}.")
         if speeds is not None and (speeds == SIGNALS) != (own == SIGNALS):
             raise EvenflowError(
-                f"speeds is {speeds!r} with {scheme}; signals move virtual workers, which are what "
-                'consistent with allocation="key" has, and nothing else moves them.'
+                f"speeds is {speeds!r} with {scheme}; use {SIGNALS!r} with consistent and "
+                'allocation="key", and only there.'
             )
         if auto is not None:
             workers = auto.clamp(workers)
@@ -113,9 +130,9 @@ class Ownership:
         return self.plan.workers
 
     def observe(self, measured: Measured) -> Decision:
-        """Take one batch's measurements; return what was decided. ``plan`` is then for the next batch."""
+        """Take the measurements of a batch; return the decision. ``plan`` then applies to the next batch."""
         if measured.batch <= self.batch:
-            return self._stay(measured.batch, f"batch {measured.batch} was seen before", {})
+            return self._stay(measured.batch, f"batch {measured.batch} was already observed", {})
         measured.check(self.workers)
         self.batch = measured.batch
         self.frequencies.add(measured.keys, measured.counts, measured.total, self._bucket_rows(measured))
@@ -132,18 +149,23 @@ class Ownership:
         return self._follow_load(measured, numbers)
 
     def rescale(self, workers: int) -> Decision:
-        """Go on with another number of workers, from the next batch on."""
-        check("workers", workers, isinstance(workers, int | np.integer) and workers >= 1, "at least one")
+        """Change the number of workers, from the next batch on."""
+        check(
+            "workers",
+            workers,
+            isinstance(workers, int | np.integer) and workers >= 1,
+            "use at least one worker",
+        )
         if workers == self.workers:
-            return self._stay(self.batch, f"there are {workers} workers already", {})
-        return self._change_workers(int(workers), self.batch, "asked for", {})
+            return self._stay(self.batch, f"there are already {workers} workers", {})
+        return self._change_workers(int(workers), self.batch, "requested", {})
 
     def _bucket_rows(self, measured: Measured) -> Float64Array | None:
         size = self.plan.buckets.size
         if measured.buckets is not None and len(measured.buckets) != size:
             raise EvenflowError(
                 f"batch {measured.batch} has rows of {len(measured.buckets)} buckets, the plan has {size}; "
-                "count by the plan's buckets, or not at all."
+                "count by the plan's buckets, or leave buckets out."
             )
         return measured.buckets
 
@@ -171,7 +193,7 @@ class Ownership:
         return self.sizing.add(work, self.workers)
 
     def _shares(self) -> Float64Array:
-        """Return the capacities to plan for."""
+        """Return the capacities for planning."""
         return self.speeds.shares() if self.kind == MEASURED else np.ones(self.workers)
 
     def _follow_load(self, measured: Measured, numbers: dict[str, Any]) -> Decision:
@@ -184,23 +206,26 @@ class Ownership:
         plan = self.plans.following(self.plan, self.workers, counted, shares)
         moves = moved(self.plan, plan, counted, self.costs)
         if moves.weight == 0:
-            return self._stay(measured.batch, f"{why}; {self.plans.scheme.name} moves nothing", numbers)
+            return self._stay(measured.batch, f"{why}; {self.plans.scheme.name} would move nothing", numbers)
         before = imbalance(self.plan, counted, self.costs, shares)
         after = imbalance(plan, counted, self.costs, shares)
         self.missed, adopt = weigh(self.missed, before, after, moves.relative, _LEAST_GAIN)
         numbers |= _plan_numbers(before, after) | _move_numbers(moves) | {"missed": round(self.missed, 6)}
         if not adopt:
-            return self._stay(measured.batch, f"{why}; moving would cost more than it gains so far", numbers)
+            return self._stay(
+                measured.batch, f"{why}; moving would cost more than it has gained so far", numbers
+            )
         self._adopt(plan, shares)
-        return Decision(measured.batch, True, f"{why}; the plan gains", self.workers, self.workers, numbers)
+        return Decision(
+            measured.batch, True, f"{why}; the new plan pays off", self.workers, self.workers, numbers
+        )
 
     def _causes(self, numbers: dict[str, Any], shares: Float64Array) -> str:
-        """Say what calls for a plan, in words; nothing: all is well."""
+        """Return the reasons for a new plan, empty if there are none."""
         causes = []
         rows_per_worker = max(1.0, self.frequencies.total / self.workers)
-        chance = 1 + 2 * 2 / math.sqrt(
-            rows_per_worker
-        )  # two deviations up at one worker, two down at another
+        # two standard deviations up at one worker, two down at another
+        chance = 1 + 2 * 2 / math.sqrt(rows_per_worker)
         if self.plans.follows_load or self.plans.follows_speed:
             over = [name for name, value in numbers["relative"].items() if value > chance]
             if over:
@@ -217,12 +242,12 @@ class Ownership:
         if moves.weight == 0:
             return self._stay(
                 measured.batch,
-                "no busy worker met an idle one to which a virtual worker could go with gain",
+                "no virtual worker could move from a busy to an idle worker with a gain",
                 numbers,
             )
         numbers |= _move_numbers(moves)
         self._adopt(plan, self.shares)
-        reason = "virtual workers went from busy workers to idle ones"
+        reason = "virtual workers moved from busy to idle workers"
         return Decision(measured.batch, True, reason, self.workers, self.workers, numbers)
 
     def _change_workers(self, workers: int, batch: int, why: str, numbers: dict[str, Any]) -> Decision:
@@ -245,7 +270,7 @@ class Ownership:
         return Decision(batch, False, reason, self.workers, self.workers, numbers)
 
     def to_json(self) -> str:
-        """Return everything as JSON; ``from_json`` goes on as if nothing had happened."""
+        """Return the ownership as JSON; ``from_json`` continues exactly where it left off."""
         saved = self.plans.to_bytes()
         return json.dumps(
             {
@@ -268,17 +293,17 @@ class Ownership:
 
     @staticmethod
     def from_json(text: str, scheme: Scheme) -> Ownership:
-        """Read what ``to_json`` returned, under the same scheme."""
+        """Restore an ownership from ``to_json``, with the same scheme."""
         try:
             saved: dict[str, Any] = json.loads(text)
             if saved["version"] != VERSION:
                 raise EvenflowError(
-                    f"this ownership has version {saved['version']}, evenflow reads {VERSION}; use "
+                    f"this ownership has version {saved['version']}, but this evenflow reads {VERSION}; use "
                     "the evenflow that wrote it."
                 )
             if saved["scheme"] != str(scheme):
                 raise EvenflowError(
-                    f"the scheme is {scheme}, but keys are owned by {saved['scheme']}; go on with that one."
+                    f"the scheme is {scheme}, but the saved owners are from {saved['scheme']}; use that one."
                 )
             plans = scheme.owner_plans(int(saved["seed"]))
             if saved["virtual"] is not None:
@@ -296,7 +321,7 @@ class Ownership:
             raise
         except (ValueError, KeyError, TypeError) as error:
             raise EvenflowError(
-                f"this is not an ownership of evenflow ({error}); pass what to_json() returned."
+                f"this is not a saved ownership ({error}); pass the result of to_json()."
             ) from error
         return own
 

@@ -1,9 +1,10 @@
-"""How many workers? ``workers="auto"``: by utilisation, with hysteresis.
+"""The number of workers for ``workers="auto"``: by utilisation, with hysteresis.
 
-Work is the number of workers that would be busy all the time: busy seconds of all of them over the seconds
-that passed. Utilisation is work / workers. Above ``high`` or below ``low`` for ``patience`` batches in a row,
-the number becomes ``ceil(work / target)``, work being the mean over these batches. It depends on the work
-alone and ``target`` lies between the two, so a constant load has one answer and stays there.
+Work is the number of workers that would be fully busy: the busy seconds of all workers divided by the elapsed
+seconds. Utilisation is work / workers. After ``patience`` consecutive batches above ``high`` or below
+``low``, the number of workers becomes ``ceil(work / target)``, with the mean work of these batches. It
+depends only on the work, and ``target`` lies between ``low`` and ``high``, so a constant load leads to one
+number of workers and stays there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,25 @@ from evenflow.errors import EvenflowError
 
 @dataclass(frozen=True)
 class AutoWorkers:
-    """Between which numbers of workers, and at which utilisation, to grow and shrink."""
+    """When to add and remove workers, by their utilisation.
+
+    Parameters
+    ----------
+    least, most
+        Fewest and most workers.
+    low
+        Utilisation below which workers are removed.
+    high
+        Utilisation above which workers are added.
+    patience
+        Number of consecutive batches outside these limits before the number of workers changes.
+
+    Examples
+    --------
+    >>> rule = AutoWorkers(least=2, most=8)
+    >>> rule.clamp(1), round(rule.target, 2)
+    (2, 0.58)
+    """
 
     least: int = 1
     most: int = 64
@@ -27,19 +46,15 @@ class AutoWorkers:
 
     def __post_init__(self) -> None:
         if not 1 <= self.least <= self.most:
-            raise EvenflowError(
-                f"least is {self.least} and most is {self.most}; at least 1 worker, and least <= most."
-            )
+            raise EvenflowError(f"least is {self.least} and most is {self.most}; choose 1 <= least <= most.")
         if not 0 < self.low < self.high <= 1:
-            raise EvenflowError(
-                f"low is {self.low} and high is {self.high}; both lie above 0, up to 1, low below high."
-            )
+            raise EvenflowError(f"low is {self.low} and high is {self.high}; choose 0 < low < high <= 1.")
         if self.patience < 1:
-            raise EvenflowError(f"patience is {self.patience}; wait for at least one batch.")
+            raise EvenflowError(f"patience is {self.patience}; use at least one batch.")
 
     @property
     def target(self) -> float:
-        """The utilisation that a change aims at, at most."""
+        """The highest utilisation after a change."""
         return math.sqrt(self.low * self.high)
 
     def clamp(self, workers: int) -> int:
@@ -49,14 +64,14 @@ class AutoWorkers:
 
 @dataclass
 class Sizing:
-    """The streak of batches with too much or too little work."""
+    """The current run of batches with too much or too little work."""
 
     rule: AutoWorkers
     works: list[float] = field(default_factory=list)
     direction: int = 0  # +1: too much, -1: too little
 
     def add(self, work: float, workers: int) -> int:
-        """Count one batch; return the number of workers to go on with.
+        """Take the work of one batch; return the number of workers from now on.
 
         >>> sizing = Sizing(AutoWorkers(most=8, patience=2))
         >>> [sizing.add(3.8, 4), sizing.add(3.8, 4)]

@@ -1,6 +1,6 @@
-"""A decision as data: which worker gets which key, made before the rows are seen.
+"""Plans: which worker gets which key, decided before any row arrives.
 
-Names load on first use: Python workers import :mod:`evenflow.plan.table`, which must not bring numba.
+Names are loaded on first use: Python workers import :mod:`evenflow.plan.table`, which must not load numba.
 """
 
 from typing import TYPE_CHECKING

@@ -1,16 +1,16 @@
-"""Planning for fill: what each worker should carry, from how much each hot key and each bucket brings.
+"""Planning for fill: assigns hot keys and buckets, weighed by their rows, to workers.
 
-``pour`` splits keys: buckets stay where they are (only workers that their buckets alone overfill give some
-away), then the hot keys are poured, hottest first, into the room that is left: into homes the key had, then
-its bucket's home, then the emptiest worker; a key is split only where it overflows, so that from nothing the
-whole head needs at most |H| + n - 1 homes.
+``pour`` splits keys. Buckets stay in place (only workers overfilled by their buckets alone give some away);
+then the hot keys are poured, hottest first, into the remaining room: into the homes that the key had, then
+its bucket's home, then the emptiest worker. A key is split only where it overflows, so that without an
+earlier plan the whole head needs at most |H| + n - 1 homes.
 
 ``settle`` splits nothing: hot keys and buckets are units with one owner each. Workers above their share give
-away units, largest first and none larger than what they are over, to the emptiest worker, until they are
-within the tolerance.
+units away, largest first and none larger than the excess, to the emptiest worker, until they are within the
+tolerance.
 
-Both stick to what was: a home is left only when it would be filled more than ``tolerance`` above its share.
-Both are kernels: rooms only shrink while pouring, so a lazy heap finds the emptiest worker in O(log n).
+Both keep existing homes: a home is given up only when it would exceed its share by more than ``tolerance``.
+Both are kernels: room only shrinks while pouring, so a lazy heap finds the emptiest worker in O(log n).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Poured(NamedTuple):
     buckets: Int32Array
     starts: Int64Array
     homes: Int32Array
-    parts: Float64Array  # of the key's rows, one per home
-    carried: Float64Array  # what each worker is expected to carry
+    parts: Float64Array  # fraction of the key's rows, one per home
+    carried: Float64Array  # expected load of each worker
 
 
 def targets(shares: Float64Array, total: float) -> Float64Array:
-    """Return what each worker should carry of ``total``, by its share of the capacity."""
+    """Return each worker's fair part of ``total``, by its share of the capacity."""
     return shares / shares.sum() * total
 
 
@@ -47,10 +47,10 @@ def pour(
     previous: tuple[Int64Array, Int32Array] | None = None,
     move_buckets: bool = True,
 ) -> Poured:
-    """Plan homes for hot keys of weights ``hot`` (not increasing) beside buckets of ``bucket_weights``.
+    """Plan homes for hot keys of weights ``hot`` (non-increasing) and buckets of ``bucket_weights``.
 
-    ``hot_buckets`` is each hot key's bucket; the buckets' weights leave the hot keys out. ``previous`` is
-    (starts, homes) of what the same keys had before. ``move_buckets=False``: buckets stay.
+    ``hot_buckets`` is each hot key's bucket; bucket weights exclude the hot keys. ``previous`` is (starts,
+    homes) of the same keys' earlier homes. ``move_buckets=False`` keeps buckets in place.
 
     >>> poured = pour(np.array([6.0, 1.0]), np.zeros(2, np.int32), np.array([1.0, 0.0]),
     ...               np.array([0, 1], np.int32), np.ones(2))
@@ -83,7 +83,7 @@ def settle(
 ) -> Int32Array:
     """Return new owners for units of ``weights``: as few moves as bring every worker within the tolerance.
 
-    An owner outside 0 .. n - 1 means that the unit has none (its worker left).
+    An owner outside 0 .. n - 1 means that the unit has none (its worker has left).
 
     >>> settle(np.array([3.0, 2.0, 1.0]), np.zeros(3, np.int32), np.ones(2)).tolist()
     [1, 0, 0]
@@ -94,7 +94,7 @@ def settle(
     if result.size and result.min() >= 0 and result.max() < shares.size:
         carried = np.bincount(result, weights, shares.size)
         if (carried <= target * (1 + tolerance)).all():
-            return result  # nobody is over: no need to look at the units
+            return result  # no worker is overfull: no need to inspect the units
     order = np.lexsort((-weights, result))
     scratch = np.zeros(shares.size, np.int32), np.zeros(shares.size), np.zeros(shares.size)
     _settle(weights, result, order, target, tolerance, *scratch)
@@ -103,7 +103,7 @@ def settle(
 
 @inlined
 def _sift_down(heap: Int32Array, room: Float64Array, size: int, at: int) -> None:
-    """Restore the heap (largest room on top, then lowest number) below ``at``."""
+    """Restore the heap (most room on top, then lowest number) below ``at``."""
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -123,7 +123,7 @@ def _before(room: Float64Array, a: int, b: int) -> bool:
 
 @inlined
 def _emptiest(heap: Int32Array, known: Float64Array, target: Float64Array, carried: Float64Array) -> int:
-    """Return the worker with most room; ``known`` are the rooms the heap is ordered by, refreshed here."""
+    """Return the worker with most room; ``known`` is the room by which the heap is ordered, updated here."""
     while True:
         worker = heap[0]
         room = target[worker] - carried[worker]
@@ -172,23 +172,23 @@ def _pour(
             else:
                 worker = _emptiest(heap, known, target, carried)
             room = target[worker] - carried[worker]
-            last = step >= candidates and room <= 0  # nobody has room: rounding is all that is left
+            last = step >= candidates and room <= 0  # no worker has room: only rounding is left
             step += 1
             amount = left if last or left <= room + tolerance * target[worker] else room
             if amount <= 0 and left > 0:
                 continue
             carried[worker] += amount
             left -= amount
-            there = -1
-            for place in range(starts[key], used):
-                if homes[place] == worker:
-                    there = place
-            if there < 0:
+            found = -1
+            for home in range(starts[key], used):
+                if homes[home] == worker:
+                    found = home
+            if found < 0:
                 homes[used] = worker
                 parts[used] = 0.0
-                there = used
+                found = used
                 used += 1
-            parts[there] += amount / hot[key] if hot[key] > 0 else 1.0
+            parts[found] += amount / hot[key] if hot[key] > 0 else 1.0
     starts[hot.size] = used
 
 
@@ -208,7 +208,7 @@ def _settle(
         if 0 <= owners[unit] < n:
             carried[owners[unit]] += weights[unit]
     _new_heap(heap, known, target, carried)
-    for unit in order:  # units without an owner first: they must go somewhere
+    for unit in order:  # units without an owner first: they need one
         if not 0 <= owners[unit] < n:
             worker = _emptiest(heap, known, target, carried)
             owners[unit] = worker

@@ -1,4 +1,4 @@
-"""Make a plan from counted keys: hot keys and buckets are packed onto the workers."""
+"""Makes plans from key counts by packing hot keys and buckets onto the workers."""
 
 from __future__ import annotations
 
@@ -28,21 +28,50 @@ def make_plan(
     previous: Plan | None = None,
     move_buckets: bool = True,
 ) -> Plan:
-    """Plan homes from the counts of the hot keys.
+    """Make a plan from the counts of the hot keys.
 
-    ``total`` is the number of rows in all; those of no named key are taken as spread evenly over the buckets,
-    unless ``bucket_counts`` (rows per bucket, named keys included) says otherwise. ``shares``: the workers'
-    capacities. ``split=False``: every key has one home. ``previous``: homes to keep where they still fit.
-    ``move_buckets=False``: only the named keys are placed, buckets stay.
+    Parameters
+    ----------
+    workers
+        Number of workers.
+    keys
+        Hashes of the hot keys.
+    counts
+        Rows of each hot key.
+    total
+        Number of all rows. Default: those of the hot keys.
+    bucket_counts
+        Rows of each bucket, including hot keys. Default: all other rows are spread evenly over the buckets.
+    shares
+        The workers' capacities. Default: equal.
+    split
+        Whether a key may have several homes.
+    tolerance
+        How far a worker may exceed its share before homes change, as a fraction of it.
+    previous
+        An earlier plan, whose homes are kept where they still fit.
+    move_buckets
+        Whether buckets may move; False places only the hot keys.
+
+    Returns
+    -------
+    Plan
+        The home of every bucket and the homes of every hot key.
+
+    Examples
+    --------
+    >>> plan = make_plan(2, np.array([7, 8], np.uint64), np.array([60, 10]), total=100)
+    >>> plan.homes_of(7), plan.homes_of(8)
+    ([0, 1], [1])
+    >>> make_plan(2, np.array([7, 8], np.uint64), np.array([60, 10]), total=100, split=False).homes_of(7)
+    [0]
     """
     if workers < 1:
         raise EvenflowError(f"workers is {workers}; a plan needs at least one worker.")
     hashes, weights = _hottest_first(np.asarray(keys, np.uint64), np.asarray(counts, np.float64))
     share = np.ones(workers) if shares is None else np.asarray(shares, np.float64)
     if share.shape != (workers,) or not np.isfinite(share).all() or (share <= 0).any():
-        raise EvenflowError(
-            f"shares has {share.size} values for {workers} workers; pass one positive number each."
-        )
+        raise EvenflowError(f"shares is {shares!r}; pass one positive number for each of {workers} workers.")
     size = previous.buckets.size if previous is not None else BUCKETS_PER_WORKER * workers
     if bucket_counts is not None:
         size = len(bucket_counts)
@@ -88,13 +117,13 @@ def _one_home_each(
     owners: Int32Array,
     share: Float64Array,
     tolerance: float,
-    anew: bool,
+    is_first: bool,
     target: Float64Array | None = None,
 ) -> Int32Array:
-    """Settle units where they are; where that leaves a worker too full, place them anew, heaviest first.
+    """Settle units from their current owners; if that leaves a worker too full, place all, heaviest first.
 
-    Settling moves no unit that is larger than what its worker is over, so two giants may stay together; anew,
-    every unit goes to the emptiest worker. If there was a plan before, a tenth must be gained by it.
+    Settling moves no unit that is larger than its worker's excess, so two large units may stay together;
+    placing all units gives each to the emptiest worker. If there was an earlier plan, that must gain a tenth.
     """
     wanted = targets(share, float(weights.sum())) if target is None else target
 
@@ -107,13 +136,13 @@ def _one_home_each(
         return settled
     packed = settle(weights, np.full(weights.size, -1, np.int32), share, tolerance, target)
     gain = fullest(settled) - fullest(packed)
-    return packed if gain > (0 if anew else 0.1 * mean) else settled
+    return packed if gain > (0 if is_first else 0.1 * mean) else settled
 
 
 def _hottest_first(keys: UInt64Array, counts: Float64Array) -> tuple[UInt64Array, Float64Array]:
-    """Join equal hashes and order by count, then by hash."""
+    """Merge equal hashes and sort by decreasing count, then by hash."""
     if keys.shape != counts.shape:
-        raise EvenflowError(f"there are {keys.size} keys and {counts.size} counts; pass one count per key.")
+        raise EvenflowError(f"there are {keys.size} keys but {counts.size} counts; pass one count per key.")
     unique, where = np.unique(keys, return_inverse=True)
     weights = np.bincount(where, counts, unique.size) if unique.size else np.zeros(0)
     order = np.lexsort((unique, -weights))
@@ -143,6 +172,6 @@ def _homes_before(
     if previous is None:
         return None
     starts, homes = previous.homes_of_each(hashes)
-    there = homes < workers  # the others have left
-    counts = np.add.reduceat(there, starts[:-1]) if hashes.size else np.zeros(0)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), homes[there]
+    remaining = homes < workers  # the other workers have left
+    counts = np.add.reduceat(remaining, starts[:-1]) if hashes.size else np.zeros(0)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), homes[remaining]

@@ -1,4 +1,4 @@
-"""What was counted of the rows before planning."""
+"""Row counts from which plans are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.kernels import Float64Array, UInt64Array
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Keys that stand out with their rows, the rows of all keys and, if known, the rows of each bucket."""
+    """The hot keys and their rows, the number of all rows and, if known, the rows of each bucket."""
 
     keys: UInt64Array = field(default_factory=lambda: np.zeros(0, np.uint64))
     counts: Float64Array = field(default_factory=lambda: np.zeros(0))

@@ -1,4 +1,4 @@
-"""Plans in words: what a plan does, and what changed since the one before."""
+"""Plans as text: what a plan does, and what changed since the previous one."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     from evenflow.kernels import Int64Array, UInt64Array
     from evenflow.plan.plan import Plan
 
-_MOST_HOMES = 8  # shown of a key
+_MOST_HOMES = 8  # shown per key
 
 
 def explain(plan: Plan, previous: Plan | None = None, top: int = 10) -> str:
-    """Describe a plan in a few lines, with its ``top`` hottest keys and what changed since ``previous``."""
+    """Describe a plan, its ``top`` hottest keys and what changed since ``previous``."""
     several = int((np.diff(plan.starts) > 1).sum())
     lines = [
-        f"{plan.workers} workers, fullest expected at {plan.max_over_mean:.3f} of the mean",
-        f"{plan.keys.size} hot keys bring {plan.weights.sum():.1%} of the rows; {several} of them have "
-        f"several homes, {plan.splits} homes more than keys",
-        f"all other keys: {plan.buckets.size} buckets, one home each",
+        f"{plan.workers} workers; expected maximum load {plan.max_over_mean:.3f} times the mean",
+        f"{plan.keys.size} hot keys with {plan.weights.sum():.1%} of the rows "
+        f"(split: {several}, additional homes: {plan.splits})",
+        f"all other keys: {plan.buckets.size} buckets with one home each",
     ]
     for i in range(min(top, plan.keys.size)):
         homes = plan.homes[plan.starts[i] : plan.starts[i + 1]].tolist()
         shown = ", ".join(map(str, homes[:_MOST_HOMES]))
         if len(homes) > _MOST_HOMES:
-            shown += f", ... {len(homes)} in all"
+            shown += f", ... ({len(homes)} in total)"
         lines.append(f"  key {int(plan.keys[i]):016x} {plan.weights[i]:7.2%} -> {shown}")
     if previous is not None:
         lines.append(changes(plan, previous))
@@ -42,12 +42,12 @@ def changes(plan: Plan, previous: Plan) -> str:
     if plan.buckets.size == previous.buckets.size:
         moved = int((plan.buckets != previous.buckets).sum())
     return (
-        f"since the last plan: {became_hot} keys became hot, {cooled} cooled, {opened} homes opened, "
+        f"since the previous plan: {became_hot} keys became hot, {cooled} cooled, {opened} homes added, "
         f"{moved} buckets moved, {previous.workers} -> {plan.workers} workers"
     )
 
 
 def _pairs(plan: Plan, keys: UInt64Array) -> Int64Array:
-    """Return one number for each pair of a key and one of its homes."""
+    """Return one number for each pair of a key and a home of it."""
     starts, homes = plan.homes_of_each(keys)
     return np.repeat(np.arange(keys.size, dtype=np.int64), np.diff(starts)) << 32 | homes

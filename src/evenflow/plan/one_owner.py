@@ -1,7 +1,7 @@
 """Plans that split no key: every bucket and every named key has one owner.
 
-Buckets are 4096 or more, a power of two, so that their owners stay when workers come and go. When workers
-become many, buckets are cut into halves that stay where they were: no key moves by it.
+The number of buckets is a power of two, 4096 or more, so that owners remain valid when workers join or leave.
+For many workers, buckets are split in half and both halves keep their owner: no key moves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_OWNERS = np.zeros(0, np.int32)
 
 
 def stable_buckets(workers: int) -> int:
-    """Return the number of buckets of a plan whose owners are to stay when workers come and go.
+    """Return the number of buckets of a plan whose owners remain valid when workers join or leave.
 
     >>> stable_buckets(10), stable_buckets(100)
     (4096, 8192)
@@ -31,7 +31,7 @@ def stable_buckets(workers: int) -> int:
 
 
 def equal_ranges(buckets: int, workers: int) -> Int32Array:
-    """Return the owners of buckets if every worker owns one range of them.
+    """Return the owners of buckets if every worker owns one range.
 
     >>> equal_ranges(6, 2).tolist()
     [0, 0, 0, 1, 1, 1]
@@ -46,9 +46,9 @@ def one_owner_plan(
     named: Counted = NOTHING,
     owners: Int32Array = _NO_OWNERS,
 ) -> Plan:
-    """Return the plan in which ``buckets`` and the ``named`` keys have these owners.
+    """Return the plan with the given owners of ``buckets`` and of the ``named`` keys.
 
-    What each worker is expected to carry follows from what was ``counted``.
+    The expected loads are derived from what was ``counted``.
 
     >>> one_owner_plan(2, equal_ranges(4, 2)).expected.tolist()
     [0.5, 0.5]
@@ -61,7 +61,7 @@ def one_owner_plan(
         tail = np.full(size, max(0.0, counted.total - float(named.counts.sum())) / size)
     carried = np.bincount(buckets, tail, workers) + np.bincount(owners, named.counts, workers)
     total = carried.sum()
-    if total == 0:  # nothing was counted: all buckets weigh the same
+    if total == 0:  # nothing was counted: all buckets have equal weight
         carried, total = np.bincount(buckets, minlength=workers).astype(np.float64), float(size)
     return Plan(
         workers=workers,
@@ -81,12 +81,12 @@ def owners_of(plan: Plan, keys: UInt64Array) -> Int32Array:
 
 
 def enough_buckets(buckets: Int32Array, workers: int) -> Int32Array:
-    """Return the owners of as many buckets as the workers need: halves stay where their bucket was."""
+    """Return owners with as many buckets as the workers need; the halves of a bucket keep its owner."""
     while buckets.size < BUCKETS_PER_WORKER * workers:
         buckets = np.repeat(buckets, 2)
     return buckets
 
 
 def with_enough_buckets(plan: Plan, workers: int) -> Plan:
-    """Return the plan with its buckets cut as finely as the workers need."""
+    """Return the plan with as many buckets as the workers need."""
     return dataclasses.replace(plan, buckets=enough_buckets(plan.buckets, workers))

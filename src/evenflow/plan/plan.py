@@ -1,12 +1,12 @@
-"""A plan: an immutable, printable answer to "who goes where", made before the rows are seen.
+"""A plan: an immutable table of which worker gets which key, made before any row arrives.
 
-Every key's hash falls into one of B buckets, and a bucket has one home. Hot keys have homes of their own, and
-each home has the part of the key's rows that it gets. A plan is data: it explains itself, tells what changed
-since the one before, and is JSON. To route rows it is compiled to a :class:`~evenflow.plan.table.PlanTable`,
-which numpy, Spark's SQL and joins read alike.
+Every key's hash falls into one of B buckets, and a bucket has one home. Hot keys have homes of their own,
+each with the fraction of the key's rows that it gets. A plan is plain data: it can be explained, compared
+with an earlier plan and stored as JSON. To route rows it is compiled to a
+:class:`~evenflow.plan.table.PlanTable`, which numpy, Spark SQL and joins share.
 
-Only where a key's homes are several does a row need more than its key: a number in [0, 1) drawn for it by its
-engine picks the home.
+If a key has several homes, a row needs more than its key: a number in [0, 1), drawn by the engine, selects
+the home.
 """
 
 from __future__ import annotations
@@ -27,13 +27,34 @@ if TYPE_CHECKING:
     from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 
 VERSION = 1
-_ROUNDING = 1e-6  # by which the parts of a key may miss 1
+_ROUNDING = 1e-6  # allowed deviation of the sum of a key's parts from 1
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Homes of buckets and of hot keys (hottest first), and what each worker is expected to carry.
+    """The homes of buckets and of hot keys, hottest first, and the expected load of each worker.
 
+    Parameters
+    ----------
+    workers
+        Number of workers.
+    buckets
+        Home of each bucket.
+    keys
+        Hash of each hot key.
+    weights
+        Share of all rows of each hot key.
+    starts
+        Hot key i has the homes ``starts[i]`` to ``starts[i + 1]``.
+    homes
+        Homes of all hot keys, key by key.
+    parts
+        Fraction of the key's rows that each home gets.
+    expected
+        Share of all rows that each worker is expected to get.
+
+    Examples
+    --------
     >>> from evenflow.plan import make_plan
     >>> plan = make_plan(2, np.array([7, 8], np.uint64), np.array([60, 10]), total=100)
     >>> [(int(key), plan.homes_of(int(key))) for key in plan.keys]
@@ -43,22 +64,22 @@ class Plan:
     """
 
     workers: int
-    buckets: Int32Array  # home of each bucket
-    keys: UInt64Array  # hash of each hot key
-    weights: Float64Array  # share of all rows that each hot key brings
-    starts: Int64Array  # hot key i has the homes starts[i] to starts[i + 1]
+    buckets: Int32Array
+    keys: UInt64Array
+    weights: Float64Array
+    starts: Int64Array
     homes: Int32Array
-    parts: Float64Array  # of the key's rows, one per home
-    expected: Float64Array  # share of all rows that each worker is expected to carry
+    parts: Float64Array
+    expected: Float64Array
 
     @property
     def max_over_mean(self) -> float:
-        """What the fullest worker is expected to carry, relative to the mean."""
+        """The highest expected load, relative to the mean."""
         return round(float(self.expected.max()) * self.workers, 9)
 
     @property
     def splits(self) -> int:
-        """Number of homes that keys have beyond their first."""
+        """Number of homes in addition to the first one of each hot key."""
         return int(self.homes.size - self.keys.size)
 
     @cached_property
@@ -67,29 +88,56 @@ class Plan:
         return PlanTable.of(self)
 
     def homes_of(self, key: int) -> list[int]:
-        """Return the homes of a key hash, in order."""
+        """Return the homes of a key.
+
+        Parameters
+        ----------
+        key
+            Hash of the key.
+
+        Returns
+        -------
+        list of int
+            The workers that get rows of the key.
+        """
         return self.homes_of_each(np.array([key], np.uint64))[1].tolist()
 
     def homes_of_each(self, hashes: UInt64Array) -> tuple[Int64Array, Int32Array]:
-        """Return the homes of many key hashes: hash i has ``homes[starts[i]:starts[i + 1]]``."""
+        """Return the homes of many keys.
+
+        Parameters
+        ----------
+        hashes
+            Hashes of the keys.
+
+        Returns
+        -------
+        starts, homes
+            Key i has the homes ``homes[starts[i]:starts[i + 1]]``.
+        """
         key = self.table.find(hashes)
         hot = key >= 0
         counts = np.where(hot, np.append(np.diff(self.starts), 1)[key], 1)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        # homes of hot keys and of buckets in one array, so that each hash has one range in it
+        # homes of hot keys and of buckets in one array, so that each hash has one range
         homes = np.concatenate([self.homes, self.table.bucket_homes(hashes)])
         first = np.where(hot, self.starts[key], self.homes.size + np.arange(hashes.size))
         return starts, homes[np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])]
 
     def route(self, hashes: UInt64Array, draws: Float64Array) -> Int32Array:
-        """Return the worker of every row, exactly as Spark chooses it.
+        """Return the worker of every row, the same one that Spark chooses.
 
         Parameters
         ----------
         hashes
-            Hash of each row's key, as :func:`evenflow.hash_keys` or Spark's ``xxhash64`` gives it.
+            Hash of each row's key, from :func:`evenflow.hash_keys` or Spark's ``xxhash64``.
         draws
-            A number in [0, 1) for each row; it picks the home where a key has several.
+            A number in [0, 1) for each row, which selects the home of a key that has several.
+
+        Returns
+        -------
+        numpy.ndarray
+            The worker of each row, int32.
 
         Examples
         --------
@@ -102,17 +150,35 @@ class Plan:
         return self.table.route(rows, check_draws(draws, rows.size))
 
     def explain(self, previous: Plan | None = None, top: int = 10) -> str:
-        """Describe the plan in a few lines, and what changed since ``previous``."""
+        """Describe the plan as text.
+
+        Parameters
+        ----------
+        previous
+            An earlier plan; what changed since is described as well.
+        top
+            Number of hot keys to list.
+
+        Examples
+        --------
+        >>> from evenflow.plan import make_plan
+        >>> plan = make_plan(2, np.array([7, 8], np.uint64), np.array([60, 10]), total=100)
+        >>> print(plan.explain(top=1))
+        2 workers; expected maximum load 1.000 times the mean
+        2 hot keys with 70.0% of the rows (split: 1, additional homes: 1)
+        all other keys: 128 buckets with one home each
+          key 0000000000000007  60.00% -> 0, 1
+        """
         return explain.explain(self, previous, top)
 
     def changes(self, previous: Plan) -> str:
-        """Describe in one line what changed since ``previous``."""
+        """Describe in one line what changed since the plan ``previous``."""
         return explain.changes(self, previous)
 
     def to_json(self) -> str:
-        """Return the plan as JSON, to be stored and read again with `from_json`.
+        """Return the plan as JSON, to be read again with `from_json`.
 
-        Hashes are decimal strings, since many JSON readers round large numbers.
+        Hashes are decimal strings, since many JSON parsers round large numbers.
 
         Examples
         --------
@@ -148,25 +214,30 @@ class Plan:
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        """Read a plan that `to_json` wrote.
+        """Read a plan from the result of `to_json`.
+
+        Parameters
+        ----------
+        text
+            The plan as JSON.
 
         Raises
         ------
         EvenflowError
-            If the text is not a plan: one sentence says what is wrong with it.
+            If the text is not a valid plan.
 
         Examples
         --------
         >>> Plan.from_json("{}")
         Traceback (most recent call last):
             ...
-        evenflow.errors.EvenflowError: this is not a plan: version is missing; pass what to_json() returned.
+        evenflow.errors.EvenflowError: this is not a plan: version is missing; pass the result of to_json().
         """
         content = _parsed(text)
         version = _field(content, "version", "the plan")
         if version != VERSION:
             raise EvenflowError(
-                f"this plan has version {version}, this evenflow reads version {VERSION}; make a new plan."
+                f"this plan has version {version}, but this evenflow reads {VERSION}; make a new plan."
             )
         [workers] = _whole([_field(content, "workers", "the plan")], "workers")
         if workers < 1:
@@ -193,7 +264,7 @@ class Plan:
 
 
 def _refused(what: str) -> EvenflowError:
-    return EvenflowError(f"this is not a plan: {what}; pass what to_json() returned.")
+    return EvenflowError(f"this is not a plan: {what}; pass the result of to_json().")
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -219,7 +290,7 @@ def _hot_key(entry: Any, workers: int) -> tuple[int, float, list[int], list[floa
     named = _field(entry, "key", "a hot key")
     digits = isinstance(named, str) and named.isascii() and named.isdigit() and len(named) <= 20
     if not digits or int(named) >= 2**64:
-        raise _refused(f"key is {_shown(named)}, not a string of a number from 0 to 2**64 - 1")
+        raise _refused(f"key is {_shown(named)}, not a decimal string from 0 to 2**64 - 1")
     of = f"key {named}"
     [weight] = _shares([_field(entry, "weight", of)], f"weight of {of}")
     homes = _homes(_field(entry, "homes", of), f"homes of {of}", workers)
@@ -227,7 +298,7 @@ def _hot_key(entry: Any, workers: int) -> tuple[int, float, list[int], list[floa
     if len(homes) != len(parts):
         raise _refused(f"{of} has {len(homes)} homes and {len(parts)} parts")
     if abs(sum(parts) - 1) > _ROUNDING:
-        raise _refused(f"parts of {of} sum to {sum(parts):.6g}, not to 1")
+        raise _refused(f"parts of {of} sum to {sum(parts):.6g}, not 1")
     return int(named), weight, homes, parts
 
 
@@ -250,7 +321,7 @@ def _homes(values: Any, name: str, workers: int) -> list[int]:
 def _whole(values: list[Any], name: str) -> list[int]:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**31:
-            raise _refused(f"{name} has {_shown(value)}, not a whole number of 32 bits")
+            raise _refused(f"{name} has {_shown(value)}, not a 32-bit integer")
     return values
 
 
@@ -258,7 +329,7 @@ def _shares(values: Any, name: str) -> list[float]:
     for value in _array(values, name):
         known = isinstance(value, int | float) and not isinstance(value, bool)
         if not known or not 0 <= value <= sys.float_info.max:
-            raise _refused(f"{name} has {_shown(value)}, not a finite number of 0 or more")
+            raise _refused(f"{name} has {_shown(value)}, not a finite non-negative number")
     return [float(value) for value in values]
 
 

@@ -1,13 +1,13 @@
-"""A plan compiled to one table, which every back end reads: numpy here, SQL and joins in ``evenflow.spark``.
+"""A plan compiled to a table that all back ends share: numpy here, SQL and joins in ``evenflow.spark``.
 
 **Is the key hot?** A perfect hash (hash and displace): ``slot = ((h >>> 32) + shift[h & mask]) & mask``, with
-the shifts chosen so that every hot key has a slot of its own; a key is hot if its slot holds its hash. Keys
-that no shift can separate, which needs equal bits in both halves of two hashes, are listed in ``unslotted``
-and compared one by one.
+shifts chosen such that every hot key has its own slot; a key is hot if its slot holds its hash. Keys that no
+shift can separate, because their hashes have equal bits in both halves, are listed in ``unslotted`` and
+compared one by one.
 
 **Which of its homes?** Alias method (Walker): a key with m homes has m equal cells, each shared by at most
-two of its homes; a number u in [0, 1) picks the cell ``floor(u m)``, and the rest of u m, below the cell's
-cut or not, one of the two. So homes have exactly the parts that the plan gives them.
+two of its homes. A number u in [0, 1) selects the cell ``floor(u m)``, and the fraction of u m selects one of
+the two homes by comparison with the cell's cut. Homes thus get exactly the parts that the plan gives them.
 
 **Which bucket?** ``(h >>> 32) * B >> 32``; a bucket has one home.
 
@@ -29,17 +29,19 @@ if TYPE_CHECKING:
     from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
     from evenflow.plan.plan import Plan
 
-    Hashes = npt.NDArray[np.uint64] | npt.NDArray[np.int64]  # the same 64 bits: Spark has signed numbers only
+    Hashes = (
+        npt.NDArray[np.uint64] | npt.NDArray[np.int64]
+    )  # the same 64 bits: Spark has only signed integers
 
-UPPER = 32  # bits of a hash below those that choose its bucket, and its slot within a group
-_LARGEST_GROUP = 32  # keys with the same lower bits; random hashes have a handful at most
-_MOST_ROUNDS = 256  # trials of a group; with half of the slots free, a pair needs two or three
+UPPER = 32  # bits of a hash below those that select its bucket, and its slot within a group
+_LARGEST_GROUP = 32  # most keys with the same lower bits; random hashes have a handful
+_MOST_ROUNDS = 256  # trials per group; with half of the slots free, a pair needs two or three
 _STRIDE = 0x9E3779B1  # odd, so that the trials of a group visit every slot
 
 
 @dataclass(frozen=True, eq=False)
 class PlanTable:
-    """The arrays of a compiled plan; hot keys are in the order of the plan.
+    """The arrays of a compiled plan, with hot keys in the order of the plan.
 
     >>> from evenflow.plan import make_plan
     >>> plan = make_plan(2, np.array([7, 8], np.uint64), np.array([60, 10]), total=100)
@@ -53,12 +55,12 @@ class PlanTable:
     buckets: Int32Array  # home of each bucket
     keys: UInt64Array  # hash of each hot key
     shifts: Int32Array  # of each group of hashes with the same lower bits
-    slots: Int32Array  # the number of the hot key in each slot; -1 in a free slot
-    unslotted: Int32Array  # numbers of the hot keys without a slot
+    slots: Int32Array  # the index of the hot key in each slot; -1 in a free slot
+    unslotted: Int32Array  # indices of the hot keys without a slot
     starts: Int64Array  # hot key i has the cells starts[i] to starts[i + 1]
-    below: Int32Array  # of each cell, the home below its cut
+    below: Int32Array  # of each cell: the home below its cut
     cut: Float64Array
-    above: Int32Array  # the home above it
+    above: Int32Array  # of each cell: the home above its cut
 
     @staticmethod
     def of(plan: Plan) -> PlanTable:
@@ -69,7 +71,7 @@ class PlanTable:
 
     @property
     def mask(self) -> int:
-        """The lower bits that name a group, and a slot."""
+        """The mask of the lower bits that select a group, or a slot."""
         return self.slots.size - 1
 
     @property
@@ -79,12 +81,12 @@ class PlanTable:
 
     @property
     def first_homes(self) -> Int32Array:
-        """The home that each hot key has for a draw of 0; its only one where the plan splits nothing."""
+        """The home of each hot key for a draw of 0; its only home if the plan does not split it."""
         first = self.starts[:-1]
         return np.where(self.cut[first] > 0, self.below[first], self.above[first])
 
     def find(self, hashes: Hashes) -> Int32Array:
-        """Return the number of the hot key that each hash is, or -1."""
+        """Return the index of the hot key with each hash, or -1."""
         hashes = hashes.view(np.uint64)
         if not self.keys.size:
             return np.full(hashes.size, -1, np.int32)
@@ -104,9 +106,9 @@ class PlanTable:
         return self.buckets[bucket_of(hashes, self.buckets.size)]
 
     def route(self, hashes: Hashes, draws: Float64Array | None = None) -> Int32Array:
-        """Return the worker of every row, from its key's hash and the number in [0, 1) drawn for it.
+        """Return the worker of every row, from its key's hash and a draw in [0, 1).
 
-        Without draws, as with draws of 0, every row of a key goes to one worker.
+        Without draws, as with draws of 0, all rows of a key go to one worker.
         """
         workers = self.bucket_homes(hashes)
         key = self.find(hashes)
@@ -134,13 +136,13 @@ def bucket_of(hashes: Hashes, buckets: int) -> Int64Array:
 
 
 def check_draws(draws: Any, rows: int) -> Float64Array:
-    """Return draws as an array; refuse them where they are not one number in [0, 1) for each row."""
+    """Return draws as an array; raise an error unless they are one number in [0, 1) per row."""
     numbers: Float64Array = np.asarray(draws, np.float64)
     if numbers.shape != (rows,):
-        raise EvenflowError(f"there are {rows} hashes and {numbers.size} draws; pass one draw per hash.")
+        raise EvenflowError(f"there are {rows} hashes but {numbers.size} draws; pass one draw per hash.")
     outside = ~((numbers >= 0) & (numbers < 1))
     if outside.any():
-        raise EvenflowError(f"a draw is {numbers[outside][0]}; draws are at least 0 and below 1.")
+        raise EvenflowError(f"a draw is {numbers[outside][0]}; draws must be at least 0 and below 1.")
     return numbers
 
 
@@ -153,12 +155,13 @@ class Slots(NamedTuple):
 
 
 def perfect_slots(keys: UInt64Array) -> Slots:
-    """Return a perfect hash of ``keys``, which are distinct, in two to four times as many slots as keys.
+    """Return a perfect hash of the distinct ``keys``, with two to four times as many slots as keys.
 
-    Groups of several keys are placed first, larger ones before smaller ones. In every round all groups of a
-    size that have no place yet try a shift; of those that find their slots free, each slot goes to one group,
-    and a group that got all of its slots stays. Half of the slots are free, so that a constant part succeeds
-    in every round, and the time is linear in the keys. Keys alone in their group then take any free slot.
+    Groups of several keys are placed first, larger before smaller ones. In every round, all groups of a size
+    that are not yet placed try a shift; among those whose slots are free, each slot goes to one group, and a
+    group that got all its slots is placed. Half of the slots are free, so a constant fraction succeeds in
+    every round, and the time is linear in the number of keys. Keys alone in their group then take any free
+    slot.
 
     >>> found = perfect_slots(np.array([3, 5 << 32 | 3, 9], np.uint64))
     >>> found.slots.size, sorted(found.slots.tolist()), found.unslotted.tolist()
@@ -170,11 +173,11 @@ def perfect_slots(keys: UInt64Array) -> Slots:
     upper = ((keys >> np.uint64(UPPER)) & np.uint64(mask)).astype(np.int64)
     shifts, slots = np.zeros(size, np.int32), np.full(size, -1, np.int32)
     order = np.lexsort((upper, group))
-    # no shift separates keys that are equal in both halves: all but the first of them go without a slot
+    # no shift separates keys that are equal in both halves: all but the first get no slot
     repeated = np.append(False, (np.diff(group[order]) == 0) & (np.diff(upper[order]) == 0))[: keys.size]
     order = order[~repeated]
     sizes = np.bincount(group[order], minlength=size)
-    by_size = order[np.argsort(sizes[group[order]], kind="stable")]  # groups of a size are now neighbours
+    by_size = order[np.argsort(sizes[group[order]], kind="stable")]  # groups of equal size are now adjacent
     for members in range(_LARGEST_GROUP, 1, -1):
         numbers = by_size[slice(*np.searchsorted(sizes[group[by_size]], [members, members + 1]))]
         if numbers.size:
@@ -191,7 +194,7 @@ def perfect_slots(keys: UInt64Array) -> Slots:
 def _displace(
     numbers: Int64Array, group: Int64Array, upper: Int64Array, shifts: Int32Array, slots: Int32Array
 ) -> None:
-    """Find shifts for groups of one size; ``numbers`` has the keys of a group in each row."""
+    """Find shifts for groups of one size; each row of ``numbers`` has the keys of a group."""
     mask = slots.size - 1
     for attempt in range(_MOST_ROUNDS):
         if not numbers.size:
@@ -200,7 +203,7 @@ def _displace(
         shift = (groups * 31 + attempt * _STRIDE) & mask
         wanted = (upper[numbers] + shift[:, np.newaxis]) & mask
         free = np.flatnonzero((slots[wanted] < 0).all(axis=1))
-        slots[wanted[free]] = numbers[free]  # where two groups want a slot, the later one has it
+        slots[wanted[free]] = numbers[free]  # if two groups want a slot, the later one gets it
         won = (slots[wanted[free]] == numbers[free]).all(axis=1)
         lost = wanted[free[~won]]
         slots[lost[slots[lost] == numbers[free[~won]]]] = -1
@@ -209,7 +212,7 @@ def _displace(
 
 
 class Cells(NamedTuple):
-    """Homes of hot keys by the alias method; see `PlanTable`."""
+    """The homes of hot keys for the alias method; see `PlanTable`."""
 
     below: Int32Array
     cut: Float64Array
@@ -226,7 +229,7 @@ def alias_cells(plan: Plan) -> Cells:
 
 
 def _alias(parts: Float64Array, homes: Int32Array, cut: Float64Array, above: Int32Array) -> None:
-    """Fill ``cut`` and ``above``: cells with less than they hold take the rest from one with more."""
+    """Fill ``cut`` and ``above``: underfull cells take the rest from overfull ones."""
     full = parts / parts.sum() * parts.size
     small, large = list(np.flatnonzero(full < 1)), list(np.flatnonzero(full >= 1))
     while small and large:

@@ -1,4 +1,4 @@
-"""Who goes where? One file per scheme; importing this package registers them all."""
+"""Grouping schemes, one file each; importing this package registers them all."""
 
 from evenflow.schemes import (
     bounded_load,
@@ -18,7 +18,8 @@ from evenflow.schemes import (
     two_choices,
     w_choices,
 )
-from evenflow.schemes.base import Router, Scheme, WorkerReport, list_schemes, register, scheme
+from evenflow.schemes.base import Router, Scheme, WorkerReport
+from evenflow.schemes.registry import list_schemes, register, scheme
 
 __all__ = [
     "Router",

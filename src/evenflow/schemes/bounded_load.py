@@ -1,15 +1,15 @@
 """Consistent hashing with bounded loads (Mirrokni et al.; `heterogeneous` 4.2): skip the full workers.
 
 ``worker`` = the owner of the first point clockwise from ``hash(key)`` whose load is below ``ceil((1 +
-epsilon) * t / n)``, where t counts this message: none ever exceeds (1 + epsilon) of the average.
+epsilon) * t / n)``, where t includes this message: no load ever exceeds (1 + epsilon) of the average.
 
-Left open by the paper: the number of points per worker. One, as in Mirrokni et al. and as the paper's
-results for memory suggest; more replicas scatter a hot key's overflow over the ring and cost less memory.
-When workers come or go, counting starts anew: a newcomer with a load of zero among lifetime counters would
-get every message until it had caught up.
+Not specified by the paper: the number of points per worker. It is one here, as in Mirrokni et al. and as the
+paper's memory results suggest; more replicas scatter a hot key's overflow over the ring and cost less memory.
+When the number of workers changes, loads are reset: a new worker with a load of zero among lifetime counters
+would get every message until it had caught up.
 
-A walk over full workers is not repeated: inside a capacity step (:mod:`evenflow.schemes.load_cap`) a full
-worker stays full, so each place remembers how far it was skipped (union-find with path halving).
+A walk over full workers is not repeated: within a capacity step (:mod:`evenflow.schemes.load_cap`) a full
+worker stays full, so each position on the ring remembers how far to skip (union-find with path halving).
 """
 
 from __future__ import annotations
@@ -21,24 +21,38 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import mix
-from evenflow.ring import Ring, build_ring, ring_next, ring_place
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.ring import Ring, build_ring, ring_next, ring_position
+from evenflow.schemes.base import Router, RouterPlace, Scheme
 from evenflow.schemes.consistent_hash import check_replicas, resized
 from evenflow.schemes.load_cap import capacity_at, check_epsilon, last_of_step
+from evenflow.schemes.registry import register
 
 
 @register
 @dataclass(frozen=True)
 class BoundedLoad(Scheme):
-    """Walk the ring to the first worker with room: at most (1 + epsilon) of the average anywhere.
+    """Walk the ring to the first worker with room: no load exceeds (1 + epsilon) of the average.
 
+    Parameters
+    ----------
+    epsilon
+        A worker takes at most (1 + epsilon) of the average load.
+    replicas
+        Number of points of a worker on the ring.
+
+    Examples
+    --------
     >>> router = BoundedLoad(epsilon=0.5).router(workers=4)
     >>> np.sort(np.bincount(router.route(np.zeros(1000, np.uint64)))).tolist()
     [0, 250, 375, 375]
+
+    References
+    ----------
+    Nasir et al., *Load Balancing for Skewed Streams on Heterogeneous Cluster* (2017), section 4.2.
     """
 
-    epsilon: float = 0.01  # a worker takes at most (1 + epsilon) of the average
-    replicas: int = 1  # points of a worker on the ring
+    epsilon: float = 0.01
+    replicas: int = 1
 
     name = "bounded-load"
     aliases = ("chbl",)
@@ -52,7 +66,7 @@ class BoundedLoad(Scheme):
         check_replicas(self.replicas)
 
     def new_router(self, place: RouterPlace) -> BoundedLoadRouter:
-        """Start consistent hashing with bounded loads at one source."""
+        """Return a router for consistent hashing with bounded loads."""
         return BoundedLoadRouter(self, place)
 
 
@@ -64,7 +78,7 @@ class BoundedLoadState(NamedTuple):
 
 
 class Skips(NamedTuple):
-    """Of each place on the ring: where to go on from it, valid in one capacity step."""
+    """For each position on the ring, where to continue; valid within one capacity step."""
 
     target: Int32Array
     step: Int64Array
@@ -82,7 +96,7 @@ class BoundedLoadRouter(Router):
 
     @property
     def loads(self) -> Int64Array:
-        """Messages this source has sent to each worker."""
+        """Messages sent by this source to each worker."""
         loads: Int64Array = self.state.filled + self.state.earlier
         return loads
 
@@ -120,20 +134,20 @@ def _route(
         if messages > last:
             capacity = capacity_at(messages, n, epsilon)
             last = last_of_step(capacity, n, epsilon)
-        place = _first_with_room(ring, ring_place(ring, mix(keys[i] ^ salt)), filled, capacity, skips)
-        worker = ring.owners[place]
+        position = _first_with_room(ring, ring_position(ring, mix(keys[i] ^ salt)), filled, capacity, skips)
+        worker = ring.owners[position]
         filled[worker] += 1
         out[i] = worker
 
 
 @inlined
-def _first_with_room(ring: Ring, place: int, filled: Int64Array, capacity: int, skips: Skips) -> int:
-    while filled[ring.owners[place]] >= capacity:
-        if skips.step[place] != capacity:
-            skips.step[place] = capacity
-            skips.target[place] = ring_next(ring, place)
-        following = skips.target[place]
+def _first_with_room(ring: Ring, position: int, filled: Int64Array, capacity: int, skips: Skips) -> int:
+    while filled[ring.owners[position]] >= capacity:
+        if skips.step[position] != capacity:
+            skips.step[position] = capacity
+            skips.target[position] = ring_next(ring, position)
+        following = skips.target[position]
         if skips.step[following] == capacity:  # full as well: point past it
-            skips.target[place] = skips.target[following]
-        place = following
-    return place
+            skips.target[position] = skips.target[following]
+        position = following
+    return position

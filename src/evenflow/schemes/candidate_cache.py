@@ -1,17 +1,17 @@
-"""A bounded cache of keys' candidates, with the least waiting of them found fast; `fish` decides by it.
+"""A bounded cache of keys' candidates that finds the one with the shortest wait quickly; used by `fish`.
 
-Candidates of a key: the first d distinct of ``ring(hash(key, i))``, i = 0, 1, ..., or of ``hash(key, i)``
-onto 0 .. n - 1 where there is no ring. They are nested (a larger d only adds some) and, on the ring,
-monotone: when workers come or go, a list changes only if it had or gets one of them. With d = n > 2 every
+The candidates of a key are the first d distinct values of ``ring(hash(key, i))``, i = 0, 1, ..., or, without
+a ring, of ``hash(key, i)`` onto 0 .. n - 1. They are nested (a larger d only adds some) and, on the ring,
+monotone: when workers join or leave, a list changes only if it had or gets one of them. With d = n > 2 every
 worker is a candidate, in the order offset, offset + 1, ... (mod n). Ties go to the first candidate.
 
-No decision depends on what is in the cache: it may be emptied at any time. Every entry of the owner's sketch
-has its first two candidates here; longer lists stand in one array of fixed size, emptied when it is full.
+The cache does not affect decisions: it may be emptied at any time. Every entry of the owner's sketch has its
+first two candidates here; longer lists are stored in one array of fixed size, which is emptied when full.
 
-The least wait, exactly. Waits only grow between two waves (the owner begins one when some may have fallen).
-So the least wait last found in a list stays a lower bound, and a candidate that still has it, where the last
-one stood or soon after, is the answer. Else the list is looked through; a long one in blocks that remember
-their own lower bounds, the block with the lowest bound again and again until its bound is true.
+Finding the shortest wait exactly: waits only grow within a wave (the owner starts a new wave when some may
+have fallen). So the shortest wait last found in a list remains a lower bound, and a candidate that still has
+it, at the last position or soon after, is the answer. Otherwise the list is scanned; a long list in blocks
+that remember their own lower bounds, rescanning the block with the lowest bound until its bound is exact.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from evenflow.kernels import Float64Array, Int64Array, UInt32Array, inlined
 from evenflow.keys import GOLDEN, candidate, mix
 from evenflow.ring import Ring, ring_lookup
 
-SHORT = 16  # lists this long or shorter are looked through at once
-LONG = 256  # longer lists are looked through by blocks
+SHORT = 16  # lists up to this length are scanned at once
+LONG = 256  # longer lists are scanned by blocks
 BLOCK = 64
 USED, BUILT, WAVE = 0, 1, 2  # in CandidateCache.ends
 
-# Unsigned numbers spare numba's handling of negative indices, which took a third of a scan's time.
+# Unsigned numbers avoid numba's handling of negative indices, which took a third of a scan's time.
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 _5, _6, _7, _8 = np.uint64(5), np.uint64(6), np.uint64(7), np.uint64(8)
 
 
 class CandidateCache(NamedTuple):
-    """The arrays of the cache; one entry more than the sketch has is for the list of all workers."""
+    """The arrays of the cache; one entry more than in the sketch holds the list of all workers."""
 
     pairs: UInt32Array  # the first two candidates of every entry's key
-    reach: Float64Array  # how far f_top / f_k must fall before d exceeds M_k; 0: the entry is not known
+    reach: Float64Array  # how far f_top / f_k must fall before d exceeds M_k; 0: unknown entry
     start: UInt32Array  # of an entry's list in ``cells``
-    length: UInt32Array  # of the list, 0: there is none
-    place: UInt32Array  # behind the candidate last chosen from the list
-    bound: Float64Array  # the wait it had: none in the list was below, none before ``place`` is equal
-    wave: Int64Array  # in which ``bound`` was found
-    cells: UInt32Array  # the lists, each padded to a multiple of 8 with its first candidate
-    floors: Float64Array  # of each block of cells of a long list: no wait is below
+    length: UInt32Array  # of the list; 0: none
+    position: UInt32Array  # after the candidate last chosen from the list
+    bound: Float64Array  # its wait: no wait in the list was below, none before ``position`` is equal
+    wave: Int64Array  # the wave in which ``bound`` was found
+    cells: UInt32Array  # the lists, padded to a multiple of 8 with their first candidate
+    floors: Float64Array  # of each block of a long list: a lower bound of its waits
     seen: Int64Array  # the list for which a worker was last found
     ends: Int64Array  # [cells in use, lists built, wave]
 
@@ -58,7 +58,7 @@ def new_candidate_cache(entries: int, workers: int) -> CandidateCache:
         reach=np.zeros(entries + 1),
         start=np.zeros(entries + 1, np.uint32),
         length=np.zeros(entries + 1, np.uint32),
-        place=np.zeros(entries + 1, np.uint32),
+        position=np.zeros(entries + 1, np.uint32),
         bound=np.zeros(entries + 1),
         wave=np.full(entries + 1, -1, np.int64),
         cells=np.zeros(cells, np.uint32),
@@ -79,7 +79,7 @@ def _worker_at(key: np.uint64, index: int, salt: np.uint64, n: int, ring: Ring, 
 def find_pair(
     cache: CandidateCache, entry: np.uint64, key: np.uint64, salt: np.uint64, ring: Ring, ringed: bool
 ) -> None:
-    """Give ``entry`` to ``key``: its first two candidates, the same twice if there is one worker."""
+    """Assign ``entry`` to ``key`` with its first two candidates, which are equal if there is one worker."""
     n = cache.seen.size
     first = _worker_at(key, 0, salt, n, ring, ringed)
     second = first
@@ -95,7 +95,7 @@ def find_pair(
 
 @inlined
 def less_waiting_of_pair(cache: CandidateCache, entry: np.uint64, waits: Float64Array) -> np.uint32:
-    """Return the less waiting of the first two candidates."""
+    """Return the one of the first two candidates with the shorter wait."""
     first, second = cache.pairs[_2 * entry], cache.pairs[_2 * entry + _1]
     return second if waits[second] < waits[first] else first
 
@@ -111,7 +111,7 @@ def find_list(
     ring: Ring,
     ringed: bool,
 ) -> np.uint64:
-    """Make sure that the first d > 2 candidates of ``key`` stand in a list; return the entry that has it."""
+    """Make sure that the first d > 2 candidates of ``key`` are in a list; return the entry that holds it."""
     n = cache.seen.size
     if d >= n:
         entry = np.uint64(cache.length.size - 1)
@@ -130,8 +130,8 @@ def find_list(
     cache.length[entry] = d
     cache.wave[entry] = -1
     if d >= n:
-        for place in range(n):
-            cache.cells[start + place] = place + offset if place + offset < n else place + offset - n
+        for index in range(n):
+            cache.cells[start + index] = index + offset if index + offset < n else index + offset - n
     else:
         cache.ends[BUILT] += 1
         found = 0
@@ -143,14 +143,14 @@ def find_list(
                 cache.seen[worker] = cache.ends[BUILT]
                 cache.cells[start + found] = worker
                 found += 1
-    for place in range(d, size):
-        cache.cells[start + place] = cache.cells[start]
+    for padding in range(d, size):
+        cache.cells[start + padding] = cache.cells[start]
     return entry
 
 
 @inlined
 def least_waiting(cache: CandidateCache, entry: np.uint64, waits: Float64Array) -> np.uint32:
-    """Return the first candidate with the least wait in the list of ``entry``."""
+    """Return the first candidate with the shortest wait in the list of ``entry``."""
     cells = cache.cells
     start = np.uint64(cache.start[entry])
     length = np.uint64(cache.length[entry])
@@ -160,19 +160,19 @@ def least_waiting(cache: CandidateCache, entry: np.uint64, waits: Float64Array) 
     known = cache.wave[entry] == cache.ends[WAVE]
     if known:
         bound = cache.bound[entry]
-        place = start + np.uint64(cache.place[entry])
-        stop = min(place + _8, start + length)
-        while place < stop:
-            if waits[cells[place]] == bound:
-                cache.place[entry] = place + _1 - start
-                return cells[place]
-            place += _1
+        cell = start + np.uint64(cache.position[entry])
+        stop = min(cell + _8, start + length)
+        while cell < stop:
+            if waits[cells[cell]] == bound:
+                cache.position[entry] = cell + _1 - start
+                return cells[cell]
+            cell += _1
     if length <= np.uint64(LONG):
         best, bound = _least_between(cells, start, start + length, waits)
     else:
         best, bound = _least_by_blocks(cache, start, start + length, waits, known)
     cache.wave[entry] = cache.ends[WAVE]
-    cache.place[entry] = best + _1 - start
+    cache.position[entry] = best + _1 - start
     cache.bound[entry] = bound
     return cells[best]
 
@@ -181,12 +181,12 @@ def least_waiting(cache: CandidateCache, entry: np.uint64, waits: Float64Array) 
 def _least_by_blocks(
     cache: CandidateCache, start: np.uint64, end: np.uint64, waits: Float64Array, known: bool
 ) -> tuple[np.uint64, float]:
-    """Return place and wait of the least waiting candidate of a long list."""
+    """Return cell and wait of the candidate with the shortest wait in a long list."""
     block = np.uint64(BLOCK)
     low, high = start // block, (end + block - _1) // block
     if not known:
         for index in range(low, high):
-            cache.floors[index] = -1.0  # below every wait, so never true
+            cache.floors[index] = -1.0  # below every wait, so never exact
     while True:
         lowest = low
         each = low + _1
@@ -201,31 +201,31 @@ def _least_by_blocks(
 
 @inlined
 def _least_between(
-    cells: UInt32Array, place: np.uint64, end: np.uint64, waits: Float64Array
+    cells: UInt32Array, cell: np.uint64, end: np.uint64, waits: Float64Array
 ) -> tuple[np.uint64, float]:
-    """Return place and wait of the least waiting candidate, eight at a time, the first of equal ones."""
-    best, wait = _least_of_eight(cells, place, waits)
-    place += _8
-    while place < end:
-        other, least = _least_of_eight(cells, place, waits)
+    """Return cell and wait of the first candidate with the shortest wait, comparing eight at a time."""
+    best, wait = _least_of_eight(cells, cell, waits)
+    cell += _8
+    while cell < end:
+        other, least = _least_of_eight(cells, cell, waits)
         best, wait = _lesser(best, wait, other, least)
-        place += _8
+        cell += _8
     return best, wait
 
 
 @inlined
 def _least_of_eight(cells: UInt32Array, at: np.uint64, waits: Float64Array) -> tuple[np.uint64, float]:
-    one, least = _lesser(at, waits[cells[at]], at + _1, waits[cells[at + _1]])
-    two, wait = _lesser(at + _2, waits[cells[at + _2]], at + _3, waits[cells[at + _3]])
-    left, left_wait = _lesser(one, least, two, wait)
-    one, least = _lesser(at + _4, waits[cells[at + _4]], at + _5, waits[cells[at + _5]])
-    two, wait = _lesser(at + _6, waits[cells[at + _6]], at + _7, waits[cells[at + _7]])
-    right, right_wait = _lesser(one, least, two, wait)
+    first, least = _lesser(at, waits[cells[at]], at + _1, waits[cells[at + _1]])
+    second, wait = _lesser(at + _2, waits[cells[at + _2]], at + _3, waits[cells[at + _3]])
+    left, left_wait = _lesser(first, least, second, wait)
+    first, least = _lesser(at + _4, waits[cells[at + _4]], at + _5, waits[cells[at + _5]])
+    second, wait = _lesser(at + _6, waits[cells[at + _6]], at + _7, waits[cells[at + _7]])
+    right, right_wait = _lesser(first, least, second, wait)
     return _lesser(left, left_wait, right, right_wait)
 
 
 @inlined
-def _lesser(one: np.uint64, wait: float, other: np.uint64, least: float) -> tuple[np.uint64, float]:
-    """Return the place that waits less, the first if they are equal, and its wait; without a branch."""
+def _lesser(cell: np.uint64, wait: float, other: np.uint64, least: float) -> tuple[np.uint64, float]:
+    """Return the cell with the shorter wait, the first in a tie, and its wait; without a branch."""
     less = least < wait
-    return (other if less else one), (least if less else wait)
+    return (other if less else cell), (least if less else wait)

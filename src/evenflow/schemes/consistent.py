@@ -1,27 +1,27 @@
-"""Consistent Grouping, CG (`heterogeneous` 5.2, 5.3 and 6.1): virtual workers that move to who has time.
+"""Consistent Grouping, CG (`heterogeneous` 5.2, 5.3 and 6.1): virtual workers move from busy to idle workers.
 
-``worker = owner[virtual(key)]``: an allocation (PoRC) fills equal virtual workers; every slot a worker says
-busy (above 0.85 of its capacity) or idle (below 0.75), and the source hands a virtual worker of the busy
-worker that has waited longest to the idle one that has waited longest. Only later messages follow; none
-moves.
+``worker = owner[virtual(key)]``: an allocation (PoRC) fills equal virtual workers. At the end of every slot a
+worker signals busy (above 0.85 of its capacity) or idle (below 0.75), and the source hands a virtual worker
+of the longest-waiting busy worker to the longest-waiting idle one. Only later messages follow; messages
+already sent do not move.
 
-Left open by the paper, and chosen here:
+Not specified by the paper, and chosen here:
 
-* Signals. They reach a source late, with an acknowledgement, as ``report(WorkerReport(signal=...))``; each
-  source has its own queues. A new signal cancels an opposite older one of the same worker and enters its
-  own queue; a signal that is queued already keeps its place. Of several in one report, lower worker numbers
-  come first.
-* The virtual worker that moves is the one acquired most recently; at the start worker w has w, w + n, w + 2
-  n, ... in this order. Every worker keeps at least one: a busy worker with one is not queued.
-* No idle worker (5.2.1 waits for one, 6.1.2 probes): a busy worker waits for one slot, that is until it
-  says busy again. Then its virtual worker goes to a worker that has never said busy (the one so tried
-  longest ago, first from the source's offset), or else to the one that last said busy the longest ago.
+* Signals reach a source late, with an acknowledgement, as ``report(WorkerReport(signal=...))``; each source
+  has its own queues. A new signal cancels an older opposite signal of the same worker and joins its own
+  queue; a signal that is already queued keeps its position. Within one report, lower worker numbers come
+  first.
+* The virtual worker that moves is the one acquired most recently; initially worker w has w, w + n, w + 2 n,
+  ... in this order. Every worker keeps at least one: a busy worker with only one is not queued.
+* If no worker is idle (5.2.1 waits for one, 6.1.2 probes), a busy worker waits for one slot, that is until it
+  signals busy again. Its virtual worker then goes to a worker that has never signalled busy (the one probed
+  longest ago, counting from the source's offset), or else to the one whose last busy signal is oldest.
 * Utilisation = (arrived in the slot + waiting at its start) / (capacity x slot); a slot lasts 100 messages
   per worker.
-* The number of virtual workers never changes (5.2.1), also when workers come or go: a newcomer takes its
-  share, 1/n, one by one from whoever has most; those of a leaver go to the others in proportion to what
-  they have. Only if there would be fewer virtual workers than workers does the allocation start afresh with
-  more.
+* The number of virtual workers never changes (5.2.1), even when workers join or leave: a new worker takes its
+  share, 1/n, one by one from the worker that has most; those of a leaving worker go to the others in
+  proportion to what they have. Only if there would be fewer virtual workers than workers does the allocation
+  restart with more.
 """
 
 from __future__ import annotations
@@ -33,19 +33,11 @@ import numpy as np
 
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
-from evenflow.schemes.base import (
-    BusySignals,
-    Router,
-    RouterPlace,
-    Scheme,
-    WorkerReport,
-    check,
-    register,
-    scheme,
-)
+from evenflow.schemes.base import BusySignals, Router, RouterPlace, Scheme, WorkerReport, check
 from evenflow.schemes.consistent_hash import resized
 from evenflow.schemes.load_cap import check_epsilon, is_number
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register, scheme
 
 ALLOCATIONS = ("bounded-load", "key", "partial-key", "random-choices", "shuffle", "two-choices")
 BUSY = 1
@@ -55,20 +47,42 @@ IDLE = -1
 @register
 @dataclass(frozen=True)
 class ConsistentGrouping(Scheme):
-    """Equal virtual workers, moved from busy workers to idle ones, so that load follows capacity.
+    """Move equal virtual workers from busy workers to idle ones, so that load follows capacity.
 
+    Parameters
+    ----------
+    allocation
+        The scheme that assigns messages to virtual workers; "key" gives every key one owner.
+    epsilon
+        Allowed imbalance among virtual workers.
+    virtual_workers
+        Initial number of virtual workers per worker.
+    idle
+        A worker below this utilisation signals idle.
+    busy
+        A worker above this utilisation signals busy.
+    slot
+        Messages per worker between two measurements of utilisation.
+
+    Examples
+    --------
     >>> router = ConsistentGrouping().router(workers=4)
     >>> router.report(WorkerReport(signal=np.array([+1, 0, 0, -1], np.int8)))  # 0 is busy, 3 is idle
     >>> router.held.tolist()
     [9, 10, 10, 11]
+
+    References
+    ----------
+    Nasir et al., *Load Balancing for Skewed Streams on Heterogeneous Cluster* (2017), sections 5.2, 5.3 and
+    6.1.
     """
 
-    allocation: str = "random-choices"  # of virtual workers: a scheme; key keeps one owner per key
-    epsilon: float = 0.01  # imbalance allowed among virtual workers
-    virtual_workers: int = 10  # per worker, at the start
-    idle: float = 0.75  # below this utilisation a worker says so
-    busy: float = 0.85  # above this one too
-    slot: int = 100  # messages per worker between two looks at utilisation
+    allocation: str = "random-choices"
+    epsilon: float = 0.01
+    virtual_workers: int = 10
+    idle: float = 0.75
+    busy: float = 0.85
+    slot: int = 100
 
     name = "consistent"
     aliases = ("cg",)
@@ -85,39 +99,39 @@ class ConsistentGrouping(Scheme):
             raise EvenflowError(f"allocation is {self.allocation!r}; {close}")
         check_epsilon(self.epsilon)
         good = isinstance(self.virtual_workers, int) and 1 <= self.virtual_workers <= 10**4
-        rule = "each worker starts with so many, a whole number from 1 to 10**4"
+        rule = "use a whole number per worker, 1 to 10**4"
         check("virtual_workers", self.virtual_workers, good, rule)
-        rule = "a worker is idle below this share of its capacity, from 0 to the share of a busy one"
+        rule = "it is the share of its capacity below which a worker is idle, from 0 to busy"
         check(
             "busy",
             self.busy,
             is_number(self.busy) and self.busy > 0,
-            "a worker is busy above this share of its capacity",
+            "it is the share of its capacity above which a worker is busy, above 0",
         )
         check("idle", self.idle, is_number(self.idle) and 0 <= self.idle <= self.busy, rule)
         good = isinstance(self.slot, int) and self.slot >= 1
-        check("slot", self.slot, good, "a time slot lasts so many messages per worker, a whole number from 1")
+        check("slot", self.slot, good, "use a whole number of messages per worker, 1 or more")
 
     def new_router(self, place: RouterPlace) -> ConsistentGroupingRouter:
-        """Start Consistent Grouping at one source."""
+        """Return a router for Consistent Grouping."""
         return ConsistentGroupingRouter(self, place)
 
     @property
     def busy_signals(self) -> BusySignals:
-        """When workers signal busy and idle."""
+        """When workers signal busy or idle."""
         return BusySignals(self.slot, self.idle, self.busy)
 
     def owner_plans(self, seed: int) -> OwnerPlans:
-        """Return what plans for keyed state, if a key's virtual worker never changes."""
+        """Return the planner for keyed state, if every key has one virtual worker."""
         if self.allocation != "key":
-            return super().owner_plans(seed)  # refuses
+            return super().owner_plans(seed)  # raises an error
         from evenflow.schemes.virtual_worker_plans import VirtualWorkerPlans
 
         return VirtualWorkerPlans(self, seed)
 
 
 def busy_threshold(epsilon: float, workers: int, virtual_workers: float) -> float:
-    """Return theta_b = 1 + epsilon n alpha: who is above it has at least its best number of virtual workers.
+    """Return theta_b = 1 + epsilon n alpha: above it a worker has at least its optimum of virtual workers.
 
     >>> busy_threshold(0.01, 10, 10)
     2.0
@@ -133,9 +147,9 @@ def signals(
     idle: float,
     busy: float,
 ) -> Int8Array:
-    """Return what each worker says at the end of a slot: +1 busy, -1 idle, 0 nothing.
+    """Return each worker's signal at the end of a slot: +1 busy, -1 idle, 0 none.
 
-    ``arrived``: messages that came in the slot; ``backlog``: those that waited when it began; ``capacity``:
+    ``arrived``: messages that arrived in the slot; ``backlog``: messages waiting at its start; ``capacity``:
     messages per second. A worker without capacity is busy.
 
     >>> capacity = np.array([100.0, 100, 100, 0])
@@ -143,29 +157,29 @@ def signals(
     [1, -1, 0, 1]
     """
     work = np.asarray(arrived, np.float64) + backlog
-    able = np.asarray(capacity, np.float64) * slot_seconds
-    says = np.zeros(work.shape, np.int8)
-    says[work < idle * able] = IDLE
-    says[(work > busy * able) | (able <= 0)] = BUSY
-    return says
+    capacity = np.asarray(capacity, np.float64) * slot_seconds
+    signal = np.zeros(work.shape, np.int8)
+    signal[work < idle * capacity] = IDLE
+    signal[(work > busy * capacity) | (capacity <= 0)] = BUSY
+    return signal
 
 
 class Assignment(NamedTuple):
-    """Who has which virtual worker, and who waits to get or to give one."""
+    """The owners of the virtual workers, and the queues of busy and idle workers."""
 
     owner: Int32Array  # of each virtual worker
-    below: Int32Array  # of each virtual worker: the one that its owner acquired before it, or -1
-    top: Int32Array  # of each worker: the virtual worker that it acquired last
+    below: Int32Array  # of each virtual worker: the one its owner acquired before it, or -1
+    top: Int32Array  # of each worker: the virtual worker acquired last
     held: Int32Array  # of each worker: number of virtual workers
     waiting: Int8Array  # of each worker: BUSY, IDLE or 0
-    since: Int64Array  # of each worker: number of the signal it waits by
-    said_busy: Int64Array  # of each worker: number of its last busy signal, or 0
-    tried: Int64Array  # of each worker: number of the signal that last tried it out, or 0
-    counts: Int64Array  # [signals heard, virtual workers moved]
+    since: Int64Array  # of each worker: number of the signal that queued it
+    last_busy: Int64Array  # of each worker: number of its last busy signal, or 0
+    probed: Int64Array  # of each worker: number of the signal that last probed it, or 0
+    counts: Int64Array  # [signals received, virtual workers moved]
 
 
 def new_assignment(workers: int, virtual: int) -> Assignment:
-    """Deal ``virtual`` virtual workers out to ``workers``, to each the same number."""
+    """Give each of ``workers`` workers the same number of the ``virtual`` virtual workers."""
     numbers = np.arange(virtual, dtype=np.int32)
     owner = numbers % np.int32(workers)
     below = np.maximum(numbers - np.int32(workers), np.int32(-1))
@@ -176,8 +190,8 @@ def new_assignment(workers: int, virtual: int) -> Assignment:
         held=np.full(workers, virtual // workers, np.int32),
         waiting=np.zeros(workers, np.int8),
         since=np.zeros(workers, np.int64),
-        said_busy=np.zeros(workers, np.int64),
-        tried=np.zeros(workers, np.int64),
+        last_busy=np.zeros(workers, np.int64),
+        probed=np.zeros(workers, np.int64),
         counts=np.zeros(2, np.int64),
     )
 
@@ -219,17 +233,17 @@ class ConsistentGroupingRouter(Router):
     def state(self, state: ConsistentGroupingState) -> None:
         self._loads = state.loads
         self._assignment = state.assignment
-        self._allocation = self._new_allocation(state.assignment.owner.size)  # fewer or more after a rescale
+        self._allocation = self._new_allocation(state.assignment.owner.size)  # may have changed in a rescale
         self._allocation.state = state.allocation
 
     @property
     def held(self) -> Int32Array:
-        """Number of virtual workers that each worker has."""
+        """Number of virtual workers of each worker."""
         return self._assignment.held
 
     @property
     def moved(self) -> int:
-        """Number of virtual workers that have changed their owner."""
+        """Number of virtual workers that have changed owner."""
         return int(self._assignment.counts[1])
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
@@ -238,15 +252,15 @@ class ConsistentGroupingRouter(Router):
         _to_owners(out, self._loads, self._assignment.owner)
 
     def report(self, report: WorkerReport) -> None:
-        """Hear the workers' signals and move virtual workers from busy to idle ones."""
+        """Move virtual workers from busy to idle workers, according to their signals."""
         if report.signal is None:
             return
-        said = np.ascontiguousarray(report.signal, np.int8)
-        if said.shape != (self.workers,):
+        signal = np.ascontiguousarray(report.signal, np.int8)
+        if signal.shape != (self.workers,):
             raise EvenflowError(
-                f"signal has {said.size} values for {self.workers} workers; pass one per worker."
+                f"signal has {signal.size} values for {self.workers} workers; pass one per worker."
             )
-        _hear(said, self._assignment, self.place.offset)
+        _receive(signal, self._assignment, self.place.offset)
 
     def _rescale(self, before: int) -> None:
         self._loads = resized(self._loads, self.workers)
@@ -256,7 +270,7 @@ class ConsistentGroupingRouter(Router):
             return
         if self.workers < before:
             _hand_over(old, self.workers, np.zeros(self.workers, np.int64))
-        fields = ("held", "waiting", "since", "said_busy", "tried")
+        fields = ("held", "waiting", "since", "last_busy", "probed")
         top = np.full(self.workers, -1, np.int32)
         top[: min(before, self.workers)] = old.top[: self.workers]
         self._assignment = old._replace(
@@ -275,18 +289,18 @@ def _to_owners(out: Int32Array, loads: Int64Array, owner: Int32Array) -> None:
 
 
 @kernel
-def _hear(said: Int8Array, a: Assignment, offset: int) -> None:
-    for worker in range(said.size):
-        if said[worker] != 0:
+def _receive(signal: Int8Array, a: Assignment, offset: int) -> None:
+    for worker in range(signal.size):
+        if signal[worker] != 0:
             a.counts[0] += 1
-            if said[worker] > 0:
-                _hear_busy(worker, a, offset)
+            if signal[worker] > 0:
+                _receive_busy(worker, a, offset)
             else:
-                _hear_idle(worker, a)
+                _receive_idle(worker, a)
 
 
 @inlined
-def _hear_idle(worker: int, a: Assignment) -> None:
+def _receive_idle(worker: int, a: Assignment) -> None:
     if a.waiting[worker] != IDLE:
         a.waiting[worker] = IDLE
         a.since[worker] = a.counts[0]
@@ -298,8 +312,8 @@ def _hear_idle(worker: int, a: Assignment) -> None:
 
 
 @inlined
-def _hear_busy(worker: int, a: Assignment, offset: int) -> None:
-    a.said_busy[worker] = a.counts[0]
+def _receive_busy(worker: int, a: Assignment, offset: int) -> None:
+    a.last_busy[worker] = a.counts[0]
     if a.held[worker] == 1:
         a.waiting[worker] = 0
         return
@@ -311,9 +325,9 @@ def _hear_busy(worker: int, a: Assignment, offset: int) -> None:
     if target >= 0:
         a.waiting[target] = 0
     elif again:
-        target = _least_busy_lately(worker, a, offset)
+        target = _least_recently_busy(worker, a, offset)
         if target >= 0:
-            a.tried[target] = a.counts[0]
+            a.probed[target] = a.counts[0]
     if target >= 0:
         _move(worker, target, a)
         a.waiting[worker] = 0
@@ -329,15 +343,15 @@ def _longest_waiting(kind: int, a: Assignment) -> int:
 
 
 @inlined
-def _least_busy_lately(giver: int, a: Assignment, offset: int) -> int:
-    """Return who never said busy, tried longest ago, or else who said busy longest ago."""
+def _least_recently_busy(giver: int, a: Assignment, offset: int) -> int:
+    """Return the worker with the oldest last busy signal; among those without one, the oldest probe."""
     best = -1
     for i in range(a.held.size):
         worker = (offset + i) % a.held.size
         if worker != giver and (
             best < 0
-            or a.said_busy[worker] < a.said_busy[best]
-            or (a.said_busy[worker] == a.said_busy[best] and a.tried[worker] < a.tried[best])
+            or a.last_busy[worker] < a.last_busy[best]
+            or (a.last_busy[worker] == a.last_busy[best] and a.probed[worker] < a.probed[best])
         ):
             best = worker
     return best
@@ -357,7 +371,7 @@ def _move(giver: int, taker: int, a: Assignment) -> None:
 
 @kernel
 def _hand_over(a: Assignment, workers: int, given: Int64Array) -> None:
-    """Spread the leavers' virtual workers in proportion to what the others have (highest averages)."""
+    """Give leaving workers' virtual workers to the others, in proportion to theirs (highest averages)."""
     for leaver in range(workers, a.held.size):
         while a.held[leaver] > 0:
             heir = 0
@@ -372,7 +386,7 @@ def _hand_over(a: Assignment, workers: int, given: Int64Array) -> None:
 
 @kernel
 def _take_shares(a: Assignment, before: int) -> None:
-    """Give every newcomer its share from whoever has most."""
+    """Give every new worker its share, taken from the workers that have most."""
     n = a.held.size
     for newcomer in range(before, n):
         while a.held[newcomer] < a.owner.size // n:

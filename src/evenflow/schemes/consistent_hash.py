@@ -1,11 +1,11 @@
 """Consistent hashing (Karger et al.; `heterogeneous` 4.2): the owner of the next point on a ring.
 
-``worker = owner(first point >= hash(key))`` on the ring of :mod:`evenflow.ring`; when a worker joins or
-leaves, about 1/n of the keys move, all of them to it or from it.
+``worker = owner(first point >= hash(key))`` on the ring of :mod:`evenflow.ring`. When a worker joins or
+leaves, about 1/n of the keys move, all of them to or from that worker.
 
-Left open by the paper: the number of points per worker. Ours is that of `functions` 5.2, 1000 replicas. The
-key's hash is the first of the family in :mod:`evenflow.keys`. The ring follows from the seed and the number
-of workers, so it is not part of the saved state.
+Not specified by the paper: the number of points per worker, here 1000 replicas as in `functions` 5.2. The
+key's hash is the first of the family in :mod:`evenflow.keys`. The ring is determined by the seed and the
+number of workers, so it is not part of the saved state.
 """
 
 from __future__ import annotations
@@ -22,15 +22,23 @@ from evenflow.plan import Plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import enough_buckets, one_owner_plan
 from evenflow.ring import Ring, build_ring, ring_lookup
-from evenflow.schemes.base import Router, RouterPlace, Scheme, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, check
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register
 
 
 @register
 @dataclass(frozen=True)
 class ConsistentHash(Scheme):
-    """One owner per key, and few keys move when workers come and go; a hot key's owner is overloaded.
+    """Give every key one owner; few keys move when workers join or leave, and a hot key overloads its owner.
 
+    Parameters
+    ----------
+    replicas
+        Number of points of a worker on the ring.
+
+    Examples
+    --------
     >>> router = ConsistentHash().router(workers=4)
     >>> keys = np.arange(1000, dtype=np.uint64)
     >>> before = router.route(keys)
@@ -38,14 +46,18 @@ class ConsistentHash(Scheme):
     >>> after = router.route(keys)
     >>> set(after[before != after].tolist())
     {4}
+
+    References
+    ----------
+    Nasir et al., *Load Balancing for Skewed Streams on Heterogeneous Cluster* (2017), section 4.2.
     """
 
-    replicas: int = 1000  # points of a worker on the ring
+    replicas: int = 1000
 
     name = "consistent-hash"
     aliases = ("ch",)
     paper = "heterogeneous 4.2"
-    summary = "a ring: one worker per key, few keys move when workers come and go"
+    summary = "a ring: one worker per key; few keys move when workers join or leave"
     splits_keys = False
     plannable = True
     rescales = True
@@ -54,18 +66,18 @@ class ConsistentHash(Scheme):
         check_replicas(self.replicas)
 
     def new_router(self, place: RouterPlace) -> ConsistentHashRouter:
-        """Start consistent hashing at one source."""
+        """Return a router for consistent hashing."""
         return ConsistentHashRouter(self, place)
 
     def owner_plans(self, seed: int) -> OwnerPlans:
-        """Return what plans for keyed state: the ring, with points by capacity."""
+        """Return the planner for keyed state: the ring, with points by capacity."""
         return RingPlans(self, seed)
 
 
 def check_replicas(replicas: int) -> None:
-    """Refuse a number of points per worker that is not one."""
+    """Raise an error unless the number of points per worker is valid."""
     good = isinstance(replicas, int) and 1 <= replicas <= 10**6
-    check("replicas", replicas, good, "it is the number of points per worker, a whole number from 1 to 10**6")
+    check("replicas", replicas, good, "use a whole number of points per worker, 1 to 10**6")
 
 
 class ConsistentHashState(NamedTuple):
@@ -93,7 +105,7 @@ class ConsistentHashRouter(Router):
 
 
 class RingPlans(OwnerPlans):
-    """Buckets are keys of a ring on which a worker has points by its capacity; no key is named."""
+    """Buckets are placed on a ring where a worker has points by its capacity; no key is named."""
 
     follows_speed = True
     scheme: ConsistentHash
@@ -102,7 +114,7 @@ class RingPlans(OwnerPlans):
         """Return the owners of the buckets on the ring."""
         router = ConsistentHashRouter(self.scheme, RouterPlace(workers, self.seed, source=0, sources=1))
         if (shares != shares[0]).any():
-            # the fastest has all its points and the others fewer: a worker that slows down only gives
+            # the fastest has all its points, the others fewer: a worker that slows down only loses buckets
             weights = shares / shares.max()
             router.ring = build_ring(workers, router.place.salt, self.scheme.replicas, weights)
         buckets = np.arange(enough_buckets(plan.buckets, workers).size, dtype=np.uint64)
@@ -110,7 +122,7 @@ class RingPlans(OwnerPlans):
 
 
 def resized(loads: Array, workers: int) -> Array:
-    """Return the values of the workers that stay, and zeros for those that join."""
+    """Return the values of the workers that stay, with zeros for those that join."""
     result = np.zeros(workers, loads.dtype)
     stay = min(workers, loads.size)
     result[:stay] = loads[:stay]

@@ -1,9 +1,9 @@
-"""Sources of one run that decide together.
+"""Joint decisions of the sources of one run.
 
-Alone, each source would place hot keys by its own counts, and a key would have several owners. Routers of
-schemes with one owner per key therefore move nothing by themselves when there are several sources; their
-coordinator does what a single router does, from the sum of their counts. Whoever runs the routers in one
-process (the simulator does) asks the scheme for it: :meth:`Scheme.coordinator`.
+If each source placed hot keys by its own counts, a key would have several owners. With several sources, the
+routers of schemes with one owner per key therefore move nothing themselves; their coordinator does what a
+single router would do, from the sum of their counts. Code that runs several routers in one process, such as
+the simulator, gets it from :meth:`Scheme.coordinator`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from evenflow.schemes.base import Router
 
-NEVER = 2**62  # a message that does not come
+NEVER = 2**62  # a message number that is never reached
 
 
 class Coordinator:
-    """Sources that need not agree: each decides alone."""
+    """Sources that need not agree: each decides on its own."""
 
     def __init__(self, routers: Sequence[Any]):
         self.routers: Sequence[Router] = routers
 
     @property
     def next_message(self) -> int:
-        """Before which message the routers decide something together."""
+        """The message before which the next joint decision is due."""
         return NEVER
 
     def before(self, message: int) -> None:
-        """Decide what is due before ``message``."""
+        """Make the decision due before ``message``."""
 
     def rescale(self, workers: int) -> None:
         """Change the number of workers of all routers."""

@@ -1,4 +1,4 @@
-"""What a partitioning function costs (`functions` 3 and 4.1): resources, balance, migration, whom to track.
+"""The cost of a partitioning function (`functions` 3 and 4.1): resources, balance, migration, tracked keys.
 
 A key of frequency f costs its worker beta_k(f) = 1, f or f * f of resource k: state, computation,
 communication (letters C, L, Q; "LCL" is linear state, constant computation, linear communication). L_k(i) =
@@ -8,13 +8,13 @@ sum of beta_k(f) over the keys of worker i.
   11.
 * Migration: M = sum of beta_s(f) over keys that change workers; m = M / (sum of all beta_s(f) / n), Eq. 12.
 * Objective: b (1 + m), Eq. 13; lower is better.
-* Tracked are keys of frequency delta or more: what an untracked key can do to a worker is then sigma of what
-  alpha allows (Eq. 14-17). For quadratic resources delta is raised once the hot keys are known (4.1.3).
+* Keys of frequency delta or more are tracked: an untracked key can then use at most sigma of what alpha
+  allows (Eq. 14-17). For quadratic resources delta is raised once the hot keys are known (4.1.3).
 
-Left open by the paper or contradicted by it, and chosen here: L_c has no second factor f (Eq. 3 has one; the
-numbers of Fig. 1 have not). 4.1.3 predicts a quadratic resource's sum over all workers; delta needs their
-mean, so it is divided by n. With constant resources alone no key is tracked. One worker has nothing to
-balance; it tracks what two would, so that a second one can be added.
+Not specified by the paper or contradicted by it, and chosen here: L_c has no second factor f (Eq. 3 has one;
+the numbers of Fig. 1 do not). 4.1.3 predicts the sum of a quadratic resource over all workers; delta needs
+the mean, so it is divided by n. With only constant resources no key is tracked. A single worker has nothing
+to balance; it tracks what two would, so that a second one can be added.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def resource(function: str, frequencies: Float64Array) -> Float64Array:
 
 
 def tolerance(alpha: float, workers: int) -> float:
-    """Return theta: how far from the mean a worker may be while max / min <= alpha (Eq. 15).
+    """Return theta: how far a worker may be from the mean while max / min <= alpha (Eq. 15).
 
     >>> round(tolerance(1.2, 10), 4)
     0.1765
@@ -56,14 +56,14 @@ def alpha_from_capacity(total: float, capacity: float, workers: int) -> float:
     """
     if not total / workers < capacity < total:
         raise EvenflowError(
-            f"capacity is {capacity!r}; with a total of {total!r} on {workers} workers it must lie between "
-            f"their mean and the total, {total / workers:g} and {total:g}."
+            f"capacity is {capacity!r}; with a total of {total!r} on {workers} workers it must be between "
+            f"the mean and the total, {total / workers:g} and {total:g}."
         )
     return (workers - 1) * capacity / (total - capacity)
 
 
 class Tail(NamedTuple):
-    """Keys that are not listed one by one: how many, and the sum of their frequencies; taken as all alike."""
+    """Keys not listed individually: their number and the sum of their frequencies, assumed equal."""
 
     keys: int
     mass: float
@@ -79,7 +79,7 @@ NO_TAIL = Tail(0, 0.0)
 
 
 class Imbalance(NamedTuple):
-    """How even the workers are; tuples have one value per resource, in the order of RESOURCES."""
+    """The balance of the workers; tuples have one value per resource, in the order of RESOURCES."""
 
     ratios: tuple[float, ...]  # r_k
     relative: tuple[float, ...]  # b_k; above 1 is out of tolerance
@@ -101,11 +101,11 @@ def objective(balance: Imbalance, moved: Migration) -> float:
 def weigh(
     missed: float, before: Imbalance, after: Imbalance, moved: float, least_gain: float = 0.0
 ) -> tuple[float, bool]:
-    """Say whether to adopt a new function, which moves ``moved`` (m), instead of the one before.
+    """Decide whether to adopt a new function, which moves ``moved`` (m).
 
-    Eq. 13 gains when b' (1 + m) < b, that is b / b' - 1 > m. The left side is summed over all looks since the
-    last change, since imbalance is paid at every look and migration once: ``missed`` is the sum so far, and
-    is returned with this look's gain added. A gain of ``least_gain`` or less does not count.
+    Eq. 13 improves if b' (1 + m) < b, that is b / b' - 1 > m. The left side is summed over all checks since
+    the last change, since imbalance is paid at every check and migration once: ``missed`` is the sum so far,
+    and is returned with the gain of this check added. A gain of ``least_gain`` or less does not count.
 
     >>> tilted, even = (Imbalance((), (), overall) for overall in (1.2, 1.0))
     >>> missed, adopt = weigh(0.0, tilted, even, moved=0.3)
@@ -120,7 +120,7 @@ def weigh(
 
 @dataclass(frozen=True)
 class Costs:
-    """Resource functions, tolerances, and how many keys there are.
+    """Resource functions, tolerances, and the number of keys.
 
     >>> costs = Costs("LQL", (1.2, 1.2, 1.2))
     >>> frequencies = np.array([5.0, 3, 2, 1, 4, 3, 3, 1])  # Fig. 1, top left
@@ -138,7 +138,7 @@ class Costs:
 
     @staticmethod
     def loads(function: str, frequencies: Float64Array, where: Int32Array, workers: int) -> Float64Array:
-        """Return L(i) of every worker i for keys of ``frequencies`` that are on the workers ``where``."""
+        """Return L(i) of every worker i, for keys of ``frequencies`` on the workers ``where``."""
         return np.bincount(where, resource(function, frequencies), workers).astype(np.float64)
 
     def imbalance(
@@ -170,16 +170,16 @@ class Costs:
         workers: int,
         tail: Tail = NO_TAIL,
     ) -> Migration:
-        """Return what moves when keys go from ``before`` to ``after``, where there are ``workers``."""
+        """Return what moves when keys go from ``before`` to ``after`` on ``workers`` workers."""
         costs = resource(self.resources[0], frequencies)
         cost = math.fsum(costs[before != after])
         whole = math.fsum(costs) + tail.resource(self.resources[0])
         return Migration(cost, cost * workers / whole if whole > 0 else 0.0)
 
     def delta(self, workers: int, total: float | None = None) -> float:
-        """Return the frequency from which on keys are tracked (Eq. 17).
+        """Return the frequency from which keys are tracked (Eq. 17).
 
-        ``total`` is the sum of a quadratic resource over all keys; without it the least possible, 1 / domain.
+        ``total`` is the sum of a quadratic resource over all keys; by default the least possible, 1 / domain.
 
         >>> round(Costs().delta(workers=10), 5)
         0.00176
@@ -195,11 +195,11 @@ class Costs:
         return delta
 
     def tail(self, frequencies: Float64Array) -> Tail:
-        """Return the keys that are not among those of ``frequencies``."""
+        """Return the keys other than those of ``frequencies``."""
         return Tail(max(0, self.domain - frequencies.size), max(0.0, 1.0 - math.fsum(frequencies)))
 
     def tracked(self, frequencies: Float64Array, workers: int, slack: float = 0.0) -> Int64Array:
-        """Return the indices of the keys to track: of frequency delta - ``slack`` or more (4.1.3)."""
+        """Return the indices of the keys to track, of frequency delta - ``slack`` or more (4.1.3)."""
         if set(self.resources) == {"C"}:
             return np.empty(0, np.int64)
         chosen = np.flatnonzero(frequencies >= self.delta(workers) - slack)

@@ -1,33 +1,34 @@
 """D-Choices (`choices` III-B, IV-A): a head key has d candidates, the fewest that can balance the head.
 
-``worker = argmin(load[candidate 0], ..., load[candidate d - 1])`` for a head key, d = 2 for a tail key. d is
-the smallest from ``max(2, ceil(p_1 n))`` on that satisfies Prop. 4.1 for every prefix h = 1 .. |H| of the
-head, most frequent first::
+``worker = argmin(load[candidate 0], ..., load[candidate d - 1])`` for a head key, with d = 2 for a tail key.
+d is the smallest number, starting at ``max(2, ceil(p_1 n))``, that satisfies Prop. 4.1 for every prefix h = 1
+.. |H| of the head, most frequent first::
 
     P_h + (b_h / n)^d (P_|H| - P_h) + (b_h / n)^2 (1 - P_|H|) <= b_h (1 / n + epsilon)
 
-with P_h the share of the h most frequent keys. From d = n on, the head is routed by W-Choices.
+where P_h is the share of the h most frequent keys. If d = n, the head is routed as in W-Choices.
 
-Left open by the paper, and chosen here:
+Not specified by the paper, and chosen here:
 
-* Candidates are distinct, so h keys meet ``b_h = n - n (1 - d / n)^h`` workers in expectation;
-  ``distinct=False`` has the printed ``b_h = n - n (1 - 1 / n)^(h d)`` and its candidates, which may coincide.
-  The d of the distinct formula is the one found by trying (K = 10^4; z = 1.4, 2.0 at n = 50 and n = 100: 18,
-  32, 35, 62); the printed one asks for 22, 49, 43, 95.
+* Candidates are distinct, so h keys reach ``b_h = n - n (1 - d / n)^h`` workers in expectation.
+  ``distinct=False`` uses the printed ``b_h = n - n (1 - 1 / n)^(h d)``, with candidates that may coincide.
+  The distinct formula gives the d found by experiment (K = 10^4; z = 1.4, 2.0 at n = 50 and n = 100: 18, 32,
+  35, 62); the printed one gives 22, 49, 43, 95.
 * Ties go to the first candidate. Candidates are nested: a larger d only adds some.
-* Shares are counts of this source's sketch over its messages; the error is not added.
-* When to solve again. A source looks at its head at the first head message, and again at the first one after
-  N has doubled or ``capacity`` messages have passed, whichever is sooner. A look walks the sketch's distinct
-  counts, fewer than ``capacity``, so it costs at most one step per message. It solves again only if the head
-  has changed materially since it last solved: its size by more than 1 percent, or some P_h by more than 1
-  percent of P_h or of 1 - P_h, whichever is less. d follows these shares about in proportion, so it is off by
-  little more than 1 percent; on a stationary stream the shares settle and the solver rests.
+* Shares are counts of this source's sketch divided by its messages; the error is not added.
+* When to solve again. A source inspects its head at the first head message, and then at the first one after N
+  has doubled or ``capacity`` messages have passed, whichever comes first. An inspection walks the distinct
+  counts of the sketch, fewer than ``capacity``, so it costs at most one step per message. It solves again
+  only if the head has changed materially since the last solution: its size by more than 1 percent, or some
+  P_h by more than 1 percent of P_h or of 1 - P_h, whichever is less. d is roughly proportional to these
+  shares, so it is off by little more than 1 percent; on a stationary stream the shares settle and the solver
+  no longer runs.
 
-The minimum is found without looking at all d loads: head keys keep their candidates in a row of a bounded
-cache, with a level and a place as ``least_of_all`` has them for all workers. That is exact, since loads only
-grow, and costs one pass over a row each time its level rises. A level rises by about one in n messages, so
-the whole head takes about |H| d / n steps per message, however hot its keys are. The cache is forgotten when
-d changes or it is full; decisions do not depend on it, and it is not saved.
+The minimum is found without reading all d loads: head keys keep their candidates in a row of a bounded cache,
+with a level and a position, as in ``least_of_all``. This is exact, since loads only grow, and costs one pass
+over a row each time its level rises. A level rises by about one in n messages, so the whole head takes about
+|H| d / n steps per message, however hot its keys are. The cache is cleared when d changes or when it is full;
+it does not affect decisions and is not saved.
 """
 
 from __future__ import annotations
@@ -42,70 +43,84 @@ import numpy.typing as npt
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array, inlined, kernel
 from evenflow.keys import candidate
-from evenflow.schemes.base import RouterPlace, check, flatten, register
+from evenflow.schemes.base import RouterPlace, check, flatten
 from evenflow.schemes.choices_solver import solve_choices
 from evenflow.schemes.head import HeadRouter, HeadScheme, counters_for, is_head, least_of_all, tail_worker
+from evenflow.schemes.registry import register
 from evenflow.sketches.space_saving import Counters, count_key, new_counters
 
-MATERIAL = 0.01  # the relative change of the head from which d is solved for again
-CACHE_CELLS = 2**22  # candidates held at most, over all rows; bounds the cache for thousands of workers
+MATERIAL = 0.01  # relative change of the head above which d is solved for again
+CACHE_CELLS = 2**22  # most candidates in all rows; bounds the cache for thousands of workers
 
 
 @register
 @dataclass(frozen=True)
 class DChoices(HeadScheme):
-    """Hot keys go to the least loaded of d candidates, the fewest that keep the imbalance below epsilon.
+    """Send hot keys to the least loaded of d candidates, the fewest that keep the imbalance below epsilon.
 
-    ``choices`` fixes d instead of solving for it.
+    Parameters
+    ----------
+    theta, capacity, distinct, warm_up
+        See :class:`~evenflow.schemes.head.HeadScheme`.
+    epsilon
+        Imbalance for which d is solved.
+    choices
+        A fixed d. None: solve for it.
 
+    Examples
+    --------
     >>> router = DChoices(theta=0.5).router(workers=10)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
     [6, 0, 1, 2]
     >>> router.choices
     10
+
+    References
+    ----------
+    Nasir et al., *When Two Choices Are not Enough* (ICDE 2016), sections III-B and IV-A.
     """
 
-    epsilon: float = 1e-4  # imbalance that d is solved for
-    choices: int | None = None  # a fixed d; None: solve for it
+    epsilon: float = 1e-4
+    choices: int | None = None
 
     name = "d-choices"
     aliases = ("d-c",)
     paper = "choices III-B"
-    summary = "hot keys have as many choices as the balance needs, the rest two"
+    summary = "hot keys have as many candidates as balance requires, the rest two"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_epsilon(self.epsilon)
         if self.choices is not None:
             good = isinstance(self.choices, int) and 2 <= self.choices <= 2**20
-            check("choices", self.choices, good, "a head key has at least 2; leave it out to solve for it")
+            check("choices", self.choices, good, "use 2 to 2**20, or leave it out to solve for it")
 
     def new_router(self, place: RouterPlace) -> DChoicesRouter:
-        """Start D-Choices at one source."""
+        """Return a router for D-Choices."""
         return DChoicesRouter(self, place)
 
 
 class DChoicesState(NamedTuple):
-    """Messages sent to each worker, the sketch, the sweep over all workers, d and the head it is for."""
+    """Messages sent to each worker, the sketch, the cursor over all workers, d and the head it is for."""
 
     loads: Int64Array
     sketch: Counters
     cursor: Int64Array
-    choices: Int64Array  # [d, N of the next look, size of the head that d was solved for]
+    choices: Int64Array  # [d, N of the next inspection, size of the head that d was solved for]
     solved: Float64Array  # P_1, P_2, ... of that head
 
 
 class Rows(NamedTuple):
-    """A cache of head keys' candidates, and scratch space; no decision depends on what is in it."""
+    """A cache of head keys' candidates, and scratch space; does not affect decisions."""
 
-    row: Int32Array  # of an entry of the sketch, or -1
-    owner: UInt64Array  # the key whose candidates a row has
-    level: Int64Array  # none of a row's candidates has a load below its level,
-    place: Int32Array  # and those before its place have a load above it
+    row: Int32Array  # of each entry of the sketch, or -1
+    owner: UInt64Array  # the key whose candidates a row holds
+    level: Int64Array  # no candidate of a row has a load below its level,
+    position: Int32Array  # and those before its position have a load above it
     cells: UInt32Array  # row after row of d candidates
     used: Int64Array  # [rows in use, d of all rows, last stamp]
-    seen: Int64Array  # the stamp with which a worker was last found
-    shares: Float64Array  # P_1, P_2, ... of the head at a look
+    seen: Int64Array  # the stamp under which a worker was last found
+    shares: Float64Array  # P_1, P_2, ... of the head at an inspection
 
 
 class DChoicesRouter(HeadRouter):
@@ -119,19 +134,19 @@ class DChoicesRouter(HeadRouter):
         capacity = counters_for(n, scheme.capacity, scheme.theta)
         choices = np.array([min(scheme.choices or 2, n), 0, 0], np.int64)
         if scheme.choices is not None:
-            choices[1] = np.iinfo(np.int64).max  # never look
+            choices[1] = np.iinfo(np.int64).max  # never inspect
         loads, cursor = np.zeros(n, np.int64), np.zeros(2, np.int64)
         self.state = DChoicesState(loads, new_counters(capacity), cursor, choices, np.zeros(capacity))
         self._rows = _new_rows(capacity, min(capacity, math.ceil(1 / self.theta)), n)
 
     @property
     def choices(self) -> int:
-        """The d in use for head keys; at the number of workers it is W-Choices."""
+        """The current d; if it is the number of workers, the head is routed as in W-Choices."""
         return int(self.state.choices[0])
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in arrays, the cache included."""
+        """Bytes held in arrays, including the cache."""
         return super().nbytes + sum(array.nbytes for _, array in flatten(self._rows))
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
@@ -151,24 +166,31 @@ class DChoicesRouter(HeadRouter):
 
 
 def choices_needed(head: npt.ArrayLike, workers: int, epsilon: float = 1e-4, distinct: bool = True) -> int:
-    """Return the number of choices that Prop. 4.1 asks for, given the head keys' shares of the stream.
+    """Return the number of choices required by Prop. 4.1, given the head keys' shares of the stream.
 
-    At least 2, and ``workers`` where no smaller number will do.
+    At least 2, and ``workers`` if no smaller number suffices.
 
     >>> choices_needed([0.4, 0.1], workers=10)
     8
     """
     shares = np.sort(np.asarray(head, np.float64).ravel())[::-1]
     if shares.size and not (shares[-1] >= 0 and shares.sum() <= 1 + 1e-9):
-        raise EvenflowError(f"head is {head!r}; shares of a stream are not negative and sum to at most 1.")
+        raise EvenflowError(
+            f"head is {head!r}; pass non-negative shares of the stream that sum to at most 1."
+        )
     good = isinstance(workers, int | np.integer) and workers >= 1
-    check("workers", workers, good, "a key has at least one worker to go to")
+    check("workers", workers, good, "there must be at least one worker")
     _check_epsilon(epsilon)
     return int(solve_choices(np.cumsum(shares), shares.size, int(workers), float(epsilon), bool(distinct)))
 
 
 def _check_epsilon(epsilon: float) -> None:
-    check("epsilon", epsilon, 0 < epsilon < 1, "the imbalance to allow is a share above 0, such as 1e-4")
+    check(
+        "epsilon",
+        epsilon,
+        0 < epsilon < 1,
+        "the allowed imbalance is a share above 0 and below 1, such as 1e-4",
+    )
 
 
 def _new_rows(capacity: int, rows: int, workers: int) -> Rows:
@@ -176,7 +198,7 @@ def _new_rows(capacity: int, rows: int, workers: int) -> Rows:
         row=np.full(capacity, -1, np.int32),
         owner=np.zeros(rows, np.uint64),
         level=np.zeros(rows, np.int64),
-        place=np.zeros(rows, np.int32),
+        position=np.zeros(rows, np.int32),
         cells=np.zeros(min(rows * workers, max(workers, CACHE_CELLS)), np.uint32),
         used=np.zeros(3, np.int64),
         seen=np.zeros(workers, np.int64),
@@ -205,7 +227,7 @@ def _route(
         worker = -1
         if is_head(state.sketch, entry, theta, least):
             if state.sketch.total[0] >= state.choices[1]:
-                _look(state, rows.shares, theta, epsilon, distinct)
+                _inspect(state, rows.shares, theta, epsilon, distinct)
             d = state.choices[0]
             if d >= n:
                 worker = least_of_all(loads, state.cursor, offset)
@@ -224,17 +246,17 @@ def _route(
 def _least_of_row(rows: Rows, row: int, d: int, loads: Int64Array) -> int:
     """Return the first of a row's candidates with the lowest load, as ``least_of_all`` does for all workers.
 
-    Cells and workers are unsigned, which spares the loops numba's handling of negative indices.
+    Cells and workers are unsigned, which avoids numba's handling of negative indices.
     """
     start = np.uint64(row * d)
     level = rows.level[row]
     end = start + np.uint64(d)
-    cell = start + np.uint64(rows.place[row])
+    cell = start + np.uint64(rows.position[row])
     while cell < end:
         worker = rows.cells[cell]
         cell += np.uint64(1)
         if loads[worker] == level:
-            rows.place[row] = np.int64(cell - start)
+            rows.position[row] = np.int64(cell - start)
             return np.int64(worker)  # type: ignore[return-value]
     level += 1
     best = rows.cells[start]
@@ -248,7 +270,7 @@ def _least_of_row(rows: Rows, row: int, d: int, loads: Int64Array) -> int:
             best_cell = cell
         cell += np.uint64(1)
     rows.level[row] = lowest
-    rows.place[row] = np.int64(best_cell - start) + 1
+    rows.position[row] = np.int64(best_cell - start) + 1
     return np.int64(rows.cells[best_cell])  # type: ignore[return-value]
 
 
@@ -269,7 +291,7 @@ def _new_row(rows: Rows, entry: int, key: np.uint64, d: int, salt: np.uint64, n:
         rows.row[entry] = row
     rows.owner[row] = key
     rows.level[row] = -1
-    rows.place[row] = d
+    rows.position[row] = d
     rows.used[2] += 1
     found = 0
     index = 0
@@ -284,8 +306,10 @@ def _new_row(rows: Rows, entry: int, key: np.uint64, d: int, salt: np.uint64, n:
 
 
 @kernel
-def _look(state: DChoicesState, shares: Float64Array, theta: float, epsilon: float, distinct: bool) -> None:
-    """Measure the head, solve for d if it has changed materially, and say when to look again."""
+def _inspect(
+    state: DChoicesState, shares: Float64Array, theta: float, epsilon: float, distinct: bool
+) -> None:
+    """Measure the head, solve for d if it has changed materially, and schedule the next inspection."""
     size = _measure(state.sketch, theta, shares)
     if _has_changed(state.solved, state.choices[2], shares, size):
         state.choices[0] = solve_choices(shares, size, state.loads.size, epsilon, distinct)

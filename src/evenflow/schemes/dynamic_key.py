@@ -1,26 +1,30 @@
-"""Dynamic Key Grouping (`dynamic` 4, Algorithms 4-6): a key that stays hot gets one worker more at a time.
+"""Dynamic Key Grouping (`dynamic` 4, Algorithms 4-6): a key that stays hot gets one more worker at a time.
 
-Candidates are hash, hash + 1, ..., hash + width - 1 (mod n), width 2 at first; the least loaded takes a row.
-With L_i = 100 / n and the threshold L_s = L_i + sqrt(L_i), loads in percent of what this source has sent:
+Candidates are hash, hash + 1, ..., hash + width - 1 (mod n), with an initial width of 2; the least loaded one
+takes a row. With L_i = 100 / n and the threshold L_s = L_i + sqrt(L_i), loads in percent of the messages of
+this source:
 
 * scale out: after the warm-up, if the key is in the old space (:mod:`evenflow.sketches.generations`) and even
-  the least loaded candidate is at or above L_s, the next worker joins, if it is less loaded than that one;
-* scale down: if the width is above 2 and at least two candidates are below L_s, the last one leaves.
+  the least loaded candidate is at or above L_s, the next worker becomes a candidate if it is less loaded than
+  that one;
+* scale down: if the width is above 2 and at least two candidates are below L_s, the last one is dropped.
 
-Left open by the paper, and chosen here:
+Not specified by the paper, and chosen here:
 
 * The width is at most floor(100 / L_s) + 1, which gives Table 1's 5, 8, 14, 30 and 51.
-* A load is a worker's share of all that this source has sent so far, a float: whole percents tie at n = 100.
+* A load is a worker's share of all messages of this source so far, a float: whole percents tie at n = 100.
 * A key's width is reconsidered at most once per 60 s, the Key Item's "last check". Read literally, Algorithm
-  4 calls itself after a scale-down and could fall from n to 2 in one message. The check lives in the key's
-  item, is made for old keys and keys wider than 2, and is made at once for an item that was never checked.
-* Widths above 2 live in their own map, as in the paper, of at most ``expected_keys`` keys; one too many takes
-  the place of the key that came least recently, which has width 2 again.
-* The paper takes the number of machines as fixed, and hash + i (mod n) would move most keys if it changed: a
+  4 calls itself after a scale-down and could go from n to 2 in one message. The time of the check is stored
+  in the key's item; only old keys and keys wider than 2 are checked, and an item that was never checked is
+  checked at once.
+* Widths above 2 are stored in a map of their own, as in the paper, with at most ``expected_keys`` keys; when
+  it is full, the least recently seen key is evicted and has width 2 again.
+* The paper assumes a fixed number of machines, and hash + i (mod n) would move most keys if it changed: a
   router cannot rescale.
 * Ties go to the first candidate. The clock is that of the messages: no thread, no wall clock.
 
-Loads count the whole stream, so a worker that joins a key late takes nearly all of it until it has caught up.
+Loads count the whole stream, so a worker that is added to a key late takes nearly all of its rows until it
+has caught up.
 """
 
 from __future__ import annotations
@@ -33,7 +37,8 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import candidate
-from evenflow.schemes.base import Router, RouterPlace, Scheme, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, check
+from evenflow.schemes.registry import register
 from evenflow.sketches.generations import OLD, START, KeySpace, new_key_space, note_key, run_cycles
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
@@ -41,47 +46,70 @@ from evenflow.sketches.table import KeyTable, new_table, table_find, table_inser
 @register
 @dataclass(frozen=True)
 class DynamicKey(Scheme):
-    """Two candidates for every key, more for keys that stay hot, as many as the load of the workers asks for.
+    """Give every key two candidates, and keys that stay hot as many more as the workers' loads require.
 
+    Parameters
+    ----------
+    expected_keys
+        Expected number of keys; the old, teenage and baby spaces hold 10, 40 and 50 percent of it.
+    baby_limit
+        Most keys in the baby space between two cycles. None: 100 times its size.
+    teenage_cycle
+        Seconds between two promotions to the teenage space.
+    old_cycle
+        Seconds between two promotions to the old space.
+    warm_up
+        Seconds before any key gets more candidates.
+    check_every
+        Seconds between two checks of a key's number of candidates.
+    rate
+        Messages per second of the logical clock, used when messages have no times.
+
+    Examples
+    --------
     >>> DynamicKey().router(workers=10).route(np.array([1, 1, 1, 1], np.uint64)).tolist()
     [6, 7, 6, 7]
+
+    References
+    ----------
+    Dalabasmaz and Can, *Dynamic Key Grouping* (DKG), section 4.
     """
 
-    expected_keys: int = 100  # sizes the three generations: 10, 40 and 50 percent
-    baby_limit: int | None = None  # keys in the baby space; None: half of expected_keys
-    teenage_cycle: float = 15.0  # seconds
-    old_cycle: float = 60.0  # seconds
-    warm_up: float = 15.0  # seconds before any key is widened
-    check_every: float = 60.0  # seconds between two looks at a key's width
-    rate: float = 1e4  # messages per second of the logical clock, without times
+    expected_keys: int = 100
+    baby_limit: int | None = None
+    teenage_cycle: float = 15.0
+    old_cycle: float = 60.0
+    warm_up: float = 15.0
+    check_every: float = 60.0
+    rate: float = 1e4
 
     name = "dynamic-key"
     aliases = ("dkg",)
     paper = "dynamic 4"
-    summary = "keys that stay hot are widened worker by worker, the rest have two choices"
+    summary = "keys that stay hot get one more candidate at a time, the rest have two"
     needs_load = True
     needs_time = True
 
     def __post_init__(self) -> None:
-        rule = "the old space is a tenth of it, so expect from 10 to a million"
+        rule = "use a whole number from 10 to 10**6"
         good = isinstance(self.expected_keys, int) and 10 <= self.expected_keys <= 10**6
         check("expected_keys", self.expected_keys, good, rule)
         if self.baby_limit is not None:
             good = isinstance(self.baby_limit, int) and self.baby_limit >= 1
-            check("baby_limit", self.baby_limit, good, "keys are born into the baby space, so it holds some")
-        check("teenage_cycle", self.teenage_cycle, self.teenage_cycle > 0, "a cycle takes some seconds")
-        check("old_cycle", self.old_cycle, self.old_cycle > 0, "a cycle takes some seconds")
-        check("warm_up", self.warm_up, self.warm_up >= 0, "no key is widened in the first so many seconds")
-        check("check_every", self.check_every, self.check_every >= 0, "a width is kept for so many seconds")
-        check("rate", self.rate, self.rate > 0, "the logical clock needs messages per second above 0")
+            check("baby_limit", self.baby_limit, good, "use a whole number of keys, 1 or more")
+        check("teenage_cycle", self.teenage_cycle, self.teenage_cycle > 0, "use a number of seconds above 0")
+        check("old_cycle", self.old_cycle, self.old_cycle > 0, "use a number of seconds above 0")
+        check("warm_up", self.warm_up, self.warm_up >= 0, "use a number of seconds, 0 or more")
+        check("check_every", self.check_every, self.check_every >= 0, "use a number of seconds, 0 or more")
+        check("rate", self.rate, self.rate > 0, "use a number of messages per second above 0")
 
     @property
     def clock_rate(self) -> float:
-        """Messages per second of the logical clock, where messages have no times."""
+        """Messages per second of the logical clock, used when messages have no times."""
         return self.rate
 
     def new_router(self, place: RouterPlace) -> DynamicKeyRouter:
-        """Start Dynamic Key Grouping at one source."""
+        """Return a router for Dynamic Key Grouping."""
         return DynamicKeyRouter(self, place)
 
 
@@ -96,7 +124,7 @@ def threshold_for(workers: int) -> float:
 
 
 def width_limit_for(workers: int) -> int:
-    """Return the largest number of workers that a key may have.
+    """Return the largest number of workers of a key.
 
     >>> [width_limit_for(n) for n in (5, 10, 20, 50, 100)]
     [5, 8, 14, 30, 51]
@@ -110,7 +138,7 @@ class Wide(NamedTuple):
     table: KeyTable
     keys: UInt64Array
     widths: Int32Array  # 0: free
-    seen: Float64Array  # when the key last came
+    seen: Float64Array  # when the key was last seen
 
 
 class DynamicKeyState(NamedTuple):
@@ -119,7 +147,7 @@ class DynamicKeyState(NamedTuple):
     loads: Int64Array
     space: KeySpace
     checked: Float64Array  # of each item: when its width was last reconsidered
-    wide_at: Int32Array  # of each item: its key's place among the wide ones, or -1
+    wide_at: Int32Array  # of each item: its key's index in ``wide``, or -1
     wide: Wide
     totals: Int64Array  # [messages, wide keys]
 
@@ -232,7 +260,7 @@ def _reconsider(
     width: int,
     worker: int,
 ) -> int:
-    """Widen or narrow a key by one worker if the loads ask for it; return the worker for its message."""
+    """Widen or narrow a key by one worker if the loads require it; return the worker for its message."""
     loads = state.loads
     n = loads.size
     below = 0
@@ -266,7 +294,7 @@ def _set_width(state: DynamicKeyState, item: int, key: np.uint64, width: int, no
         return
     if at < 0:
         at = 0
-        for other in range(wide.widths.size):  # a free place, else the key that came least recently
+        for other in range(wide.widths.size):  # a free entry, else the least recently seen key
             if wide.widths[at] > 0 and (wide.widths[other] == 0 or wide.seen[other] < wide.seen[at]):
                 at = other
         if wide.widths[at] > 0:

@@ -1,27 +1,26 @@
-"""Explicit mapping beside a consistent hash (`functions`, Gedik, VLDB J. 2014): hot keys have chosen homes.
+"""Explicit mapping on top of a consistent hash (`functions` 4; Gedik, 2014): hot keys have chosen homes.
 
-``worker = map[key] if key in map else ring(key)``; in the map are the keys of frequency delta or more, found
-by lossy counting over the last ``window`` messages (4.1). A new map is made from the old function and the
-frequencies of now, so that balance is good and little migrates: by scan, redist or readj (4.2).
+``worker = map[key] if key in map else ring(key)``. The map contains the keys of frequency delta or more,
+found by lossy counting over the last ``window`` messages (4.1). A new map is made from the old function and
+the current frequencies by scan, redist or readj (4.2), such that balance is good and little state migrates.
 
-Costs, delta and metrics are in :mod:`evenflow.schemes.cost_model`, the algorithms in
+Costs, delta and metrics are defined in :mod:`evenflow.schemes.cost_model`, the algorithms in
 :mod:`evenflow.schemes.key_placement`, the counters in :mod:`evenflow.sketches.lossy_counting`.
 
-Left open by the paper, and chosen here: epsilon of the counters is 0.1 delta, so keys from 0.9 delta on are
+Not specified by the paper, and chosen here: epsilon of the counters is 0.1 delta, so keys from 0.9 delta are
 tracked, and window = domain (|D|). A new map is made when the number of workers changes (``rescale``), on
-demand (``rebuild``), and by the router itself: after every ``every`` messages (default: a tenth of the
-window) it looks, taking the untracked keys to be even. If a resource is out of tolerance it makes a new map
-and adopts it when Eq. 13 gains, b' (1 + m) < b, or b / b' - 1 > m, the left side summed over all looks since
-the map was adopted: imbalance is paid at every look, migration once. (Without the sum, ten workers, 10^6 keys
-and Zipf 1 hardly ever saw a map adopted. In five runs a first map of scan or redist lowered b by 9 to 20
-percent and moved 0.3 to 0.5 of a worker's state, one of readj lowered it by 12 to 28 percent and moved 1.0 to
-2.1.)
+demand (``rebuild``), and by the router itself: every ``every`` messages (default: a tenth of the window) it
+checks the balance, assuming that untracked keys are even. If a resource is out of tolerance, it makes a new
+map and adopts it if Eq. 13 improves, b' (1 + m) < b, or b / b' - 1 > m, where the left side is summed over
+all checks since the current map was adopted: imbalance is paid at every check, migration once. (Without the
+sum, with ten workers, 10^6 keys and Zipf 1, a map was hardly ever adopted. In five runs a first map of scan
+or redist lowered b by 9 to 20 percent and moved 0.3 to 0.5 of a worker's state; one of readj lowered it by 12
+to 28 percent and moved 1.0 to 2.1.)
 
-Every message is counted while it is routed; ``counting=False`` only looks up. With several sources each would
-make its own map and a key would have several owners: there routers do not rebuild by themselves, their
-coordinator does (:mod:`evenflow.schemes.one_map`). The ring has more buckets than the paper's 100, which
-changes its speed alone, and follows from the seed and the number of workers, so it is not part of the saved
-state.
+Every message is counted while it is routed; ``counting=False`` only looks keys up. With several sources each
+would make its own map and a key would have several owners, so routers do not rebuild by themselves; their
+coordinator does (:mod:`evenflow.schemes.one_map`). The ring has more buckets than the paper's 100, which only
+affects speed. It is determined by the seed and the number of workers, so it is not part of the saved state.
 """
 
 from __future__ import annotations
@@ -41,13 +40,14 @@ from evenflow.plan import Plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import one_owner_plan
 from evenflow.ring import Ring, build_ring, ring_lookup
-from evenflow.schemes.base import Router, RouterPlace, Scheme, as_hashes, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, as_hashes, check
 from evenflow.schemes.consistent_hash import check_replicas
 from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.cost_model import Costs, Imbalance, Migration, resource, weigh
 from evenflow.schemes.explicit_plans import ExplicitPlans
 from evenflow.schemes.key_placement import ALGORITHMS, UTILITIES, place
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register
 from evenflow.sketches.lossy_counting import (
     LossyCounters,
     add_up,
@@ -64,43 +64,76 @@ from evenflow.sketches.lossy_counting import (
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
 
 _MEMO = 2**14
-_SLACK = 0.1  # epsilon of the counters, as a part of delta
+_SLACK = 0.1  # epsilon of the counters, as a fraction of delta
 
-# places in ExplicitState.tallies
+# indices of ExplicitState.tallies
 _MAPPED = 0
-_SINCE = 1  # messages since the router last looked at its balance
+_SINCE = 1  # messages since the last check of the balance
 _REBUILDS = 2
 
 
 @register
 @dataclass(frozen=True)
 class Explicit(Scheme):
-    """Hot keys are mapped one by one, the rest by a ring; one owner per key, balance as far as that allows.
+    """Map hot keys one by one and the rest by a ring: one owner per key, as balanced as that allows.
 
+    Parameters
+    ----------
+    algorithm
+        How hot keys are placed: "scan", "redist" or "readj" (4.2).
+    resources
+        Cost of a key in state, computation and communication, one letter each: C (constant), L (linear) or Q
+        (quadratic).
+    alpha
+        Allowed max / min load, for all resources or for each.
+    sigma
+        The part of this tolerance that untracked keys may use; a lower value tracks more keys.
+    utility
+        How placements are compared: "A", "APM", "APLM", "ATM" or "ATLM" (4.3).
+    domain
+        Expected number of distinct keys (|D|).
+    window
+        Number of recent messages over which frequencies are counted. None: domain.
+    counters
+        Number of counters that take turns in emulating the window.
+    every
+        Messages between two checks of the balance. None: window / 10; 0: never.
+    counting
+        Whether messages are counted; False only looks keys up.
+    replicas
+        Number of points of a worker on the ring.
+
+    Examples
+    --------
     >>> router = Explicit(domain=1000, every=0).router(workers=4)
     >>> keys = np.repeat(np.arange(100, dtype=np.uint64), np.arange(100))
     >>> before = router.route(keys)
     >>> moved = router.rebuild()
     >>> len(router.mapping), router.metrics().overall < 1
     (16, True)
+
+    References
+    ----------
+    Gedik, *Partitioning Functions for Stateful Data Parallelism in Stream Processing* (The VLDB Journal,
+    2014), section 4.
     """
 
-    algorithm: str = "redist"  # or scan, readj
-    resources: str = "LCL"  # state, computation, communication: C, L or Q each
-    alpha: float | tuple[float, float, float] = 1.2  # allowed max / min load, of all or of each resource
-    sigma: float = 0.1  # the untracked keys' part of that; lower tracks more keys
-    utility: str = "APM"  # or A, APLM, ATM, ATLM (4.3)
-    domain: int = 10**6  # distinct keys expected, |D|
-    window: int | None = None  # messages that frequencies are about; None: domain
-    counters: int = 3  # that take turns in emulating the window
-    every: int | None = None  # messages between two looks; None: window / 10, 0: never
-    counting: bool = True  # False: only look up
-    replicas: int = 1000  # points of a worker on the ring
+    algorithm: str = "redist"
+    resources: str = "LCL"
+    alpha: float | tuple[float, float, float] = 1.2
+    sigma: float = 0.1
+    utility: str = "APM"
+    domain: int = 10**6
+    window: int | None = None
+    counters: int = 3
+    every: int | None = None
+    counting: bool = True
+    replicas: int = 1000
 
     name = "explicit"
     aliases = ("gedik",)
     paper = "functions 4"
-    summary = "hot keys on chosen workers, the rest on a ring: one worker per key, rebuilt as loads change"
+    summary = "hot keys on chosen workers, the rest on a ring: one worker per key, remapped as loads change"
     splits_keys = False
     plannable = True
     counts_keys = True
@@ -112,22 +145,22 @@ class Explicit(Scheme):
         _one_of("utility", self.utility, UTILITIES)
         if not isinstance(self.resources, str) or not re.fullmatch("[CLQ]{3}", self.resources):
             raise EvenflowError(
-                f"resources is {self.resources!r}; give three letters for state, computation and "
+                f"resources is {self.resources!r}; pass three letters for state, computation and "
                 "communication, each C (constant), L (linear) or Q (quadratic), as in 'LCL'."
             )
         if isinstance(self.alpha, list | tuple):
-            object.__setattr__(self, "alpha", tuple(self.alpha))  # a saved one comes back as a list
+            object.__setattr__(self, "alpha", tuple(self.alpha))  # JSON turns tuples into lists
             if len(self.alphas) != 3:
-                raise EvenflowError(f"alpha is {self.alpha!r}; give one number, or three, one per resource.")
+                raise EvenflowError(f"alpha is {self.alpha!r}; pass one number, or one per resource.")
         for alpha in self.alphas:
-            check("alpha", alpha, alpha > 1, "the allowed max / min load is above 1")
-        check("sigma", self.sigma, 0 < self.sigma <= 1, "it lies above 0 and is at most 1")
-        _whole("domain", self.domain, 1, "it is the number of distinct keys expected, 1 or more")
+            check("alpha", alpha, alpha > 1, "the allowed max / min load must be above 1")
+        check("sigma", self.sigma, 0 < self.sigma <= 1, "it must be above 0 and at most 1")
+        _whole("domain", self.domain, 1, "use the expected number of distinct keys, 1 or more")
         if self.window is not None:
-            _whole("window", self.window, 1, "frequencies need at least one message; None means domain")
-        _whole("counters", self.counters, 2, "a window needs at least 2 counters that take turns")
+            _whole("window", self.window, 1, "use a whole number of messages, 1 or more, or None for domain")
+        _whole("counters", self.counters, 2, "use at least 2 counters")
         if self.every is not None:
-            _whole("every", self.every, 0, "look at the balance after so many messages, or never (0)")
+            _whole("every", self.every, 0, "use a whole number of messages, or 0 for never")
         check_replicas(self.replicas)
 
     @property
@@ -137,17 +170,17 @@ class Explicit(Scheme):
 
     @property
     def costs(self) -> Costs:
-        """What keys cost."""
+        """What a key costs its owner."""
         return Costs(self.resources, self.alphas, self.sigma, self.domain)
 
     @property
     def counted_window(self) -> int:
-        """Over how many messages frequencies are counted."""
+        """Number of recent messages over which frequencies are counted."""
         return self.domain if self.window is None else self.window
 
     @property
     def look_every(self) -> int:
-        """After how many messages of a source to look at the balance; 0: never."""
+        """Messages of a source between two checks of the balance; 0: never."""
         return max(1, self.counted_window // 10) if self.every is None else self.every
 
     def epsilon(self, workers: int) -> float:
@@ -155,11 +188,11 @@ class Explicit(Scheme):
         return _SLACK * self.costs.delta(workers)
 
     def new_router(self, place: RouterPlace) -> ExplicitRouter:
-        """Start with an empty map at one source."""
+        """Return a router with an empty map."""
         return ExplicitRouter(self, place)
 
     def new_plan(self, workers: int, counted: Counted, *, seed: int, **options: Any) -> Plan:
-        """Map what was counted; the rest goes where the ring has its buckets."""
+        """Map the counted keys explicitly, and the buckets by the ring."""
         router = ExplicitRouter(self, RouterPlace(workers, seed, source=0, sources=1))
         buckets = router.route(np.arange(self.plan_buckets(workers), dtype=np.uint64))
         if not counted.keys.size:
@@ -172,11 +205,11 @@ class Explicit(Scheme):
         return one_owner_plan(workers, buckets, counted, Counted(keys, rows), owners)
 
     def owner_plans(self, seed: int) -> OwnerPlans:
-        """Return what plans for keyed state."""
+        """Return the planner for keyed state."""
         return ExplicitPlans(self, seed)
 
     def coordinator(self, routers: Sequence[Router]) -> Coordinator:
-        """Return what gives all sources one map, if they count."""
+        """Return the coordinator that gives all sources one map, if they count."""
         if not self.counting or len(routers) < 2:
             return Coordinator(routers)
         from evenflow.schemes.one_map import OneMap
@@ -184,7 +217,7 @@ class Explicit(Scheme):
         return OneMap(self, routers)
 
     def contenders(self, keys: int, messages: int) -> list[Scheme]:
-        """Return this scheme, told how many keys there are, counting over a tenth of the messages."""
+        """Return this scheme with the actual number of keys, counting over a tenth of the messages."""
         return [replace(self, domain=keys, window=max(1000, messages // 10))]
 
 
@@ -198,10 +231,10 @@ def _whole(name: str, value: Any, lowest: int, rule: str) -> None:
 
 
 class ExplicitState(NamedTuple):
-    """The map (as a table, and as lists in order of frequency), the counters, the messages sent."""
+    """The map (as a table, and as lists by frequency), the counters, the messages sent."""
 
     loads: Int64Array
-    table: KeyTable  # key -> worker; a prefix is in use, so that a small map stays in the cache
+    table: KeyTable  # key -> worker; only a prefix is used, so that a small map stays in the CPU cache
     keys: UInt64Array
     homes: Int32Array
     frequencies: Float64Array
@@ -211,14 +244,14 @@ class ExplicitState(NamedTuple):
 
 
 class Memo(NamedTuple):
-    """Workers of keys seen lately, each at one place of its hash; not part of the state, for speed alone."""
+    """Workers of recent keys, each in the slot of its hash; only for speed, not part of the state."""
 
     keys: UInt64Array
-    workers: Int32Array  # -1 where a place is free
+    workers: Int32Array  # -1 in a free slot
 
 
 class NewMap(NamedTuple):
-    """A map that could be next, with all keys (tracked before or after) whose worker it may change."""
+    """A candidate map, with all keys (tracked before or after) whose worker it may change."""
 
     keys: UInt64Array
     frequencies: Float64Array
@@ -256,27 +289,27 @@ class ExplicitRouter(Router):
 
     @property
     def rebuilds(self) -> int:
-        """How often a new map was adopted."""
+        """Number of maps adopted."""
         return int(self.state.tallies[_REBUILDS])
 
     @property
     def every(self) -> int:
-        """After how many messages the router looks at its balance; 0: never by itself."""
+        """Messages between two checks of the balance by this router; 0: never."""
         if not self.scheme.counting or self.place.sources > 1:
             return 0
         return self.scheme.look_every
 
     def lookup(self, keys: Any) -> Int32Array:
-        """Return the worker of every key, and remember nothing."""
+        """Return the worker of every key, without changing the router."""
         return _look_up(as_hashes(keys), self._table, self.ring, self.place.salt)
 
     def counted(self) -> tuple[UInt64Array, Int64Array, int]:
-        """Return keys and their counts, most frequent first, and of how many messages they are."""
+        """Return keys and their counts, most frequent first, and the number of messages counted."""
         keys, counts, _ = top_lossy(self.state.counters)
         return keys, counts, covered(self.state.counters)
 
     def metrics(self, keys: Any = None, frequencies: Any = None) -> Imbalance:
-        """Return how even the workers are, for all keys and their ``frequencies``, or by what was counted."""
+        """Return the balance for all keys and their ``frequencies``, or for the counted keys."""
         costs = self.scheme.costs
         if keys is not None:
             hashed, shares = _shares(keys, frequencies)
@@ -285,11 +318,11 @@ class ExplicitRouter(Router):
         return costs.imbalance(shares, self.lookup(hashed), self.workers, costs.tail(shares))
 
     def migration(self, before: Int32Array, after: Int32Array, frequencies: Any) -> Migration:
-        """Return what state moved when ``lookup`` of all keys changed from ``before`` to ``after``."""
+        """Return the state that moves when ``lookup`` of all keys changes from ``before`` to ``after``."""
         return self.scheme.costs.migration(np.asarray(frequencies, np.float64), before, after, self.workers)
 
     def rebuild(self, keys: Any = None, frequencies: Any = None, total: float | None = None) -> Migration:
-        """Make a new map and adopt it, for what was counted or for given frequencies; return what moves.
+        """Make and adopt a new map from the counted or the given frequencies; return what moves.
 
         ``frequencies`` are counts or shares of ``keys``, out of ``total`` (default: their sum).
         """
@@ -299,7 +332,7 @@ class ExplicitRouter(Router):
         return self._moves(new_map)
 
     def _learn(self, others: Sequence[ExplicitRouter], share: float) -> None:
-        """Take the map that the others share, or a new one made from it for all that they counted."""
+        """Take over the map that the others share, or a new one made from it and all their counts."""
         shared = Router.from_bytes(others[0].to_bytes()).state
         self.state = shared._replace(loads=self.state.loads, counters=self.state.counters)
         keys, counts = add_up([other.counted()[:2] for other in others])
@@ -319,10 +352,10 @@ class ExplicitRouter(Router):
                 state.tallies[_SINCE] += stop - done
                 if state.tallies[_SINCE] == every:
                     state.tallies[_SINCE] = 0
-                    self._look()
+                    self._check_balance()
             done = stop
 
-    def _look(self) -> None:
+    def _check_balance(self) -> None:
         """Adopt a new map if a resource is out of tolerance and waiting has cost as much as migrating."""
         costs = self.scheme.costs
         known = self._known()
@@ -342,7 +375,7 @@ class ExplicitRouter(Router):
     def rescale(
         self, workers: int, keys: Any = None, frequencies: Any = None, total: float | None = None
     ) -> None:
-        """Go on with another number of workers and a new map, as counted or for given frequencies."""
+        """Change the number of workers and make a new map from the counted or the given frequencies."""
         self._given = None if keys is None else _shares(keys, frequencies, total)
         super().rescale(workers)
 
@@ -366,12 +399,12 @@ class ExplicitRouter(Router):
         return _prefix(self.state.table, int(self.state.tallies[_MAPPED]))
 
     def _known(self) -> tuple[UInt64Array, Float64Array]:
-        """Return keys that are mapped or may be, and their frequencies: as counted, else as given."""
+        """Return keys that are or may be mapped, and their frequencies: as counted, else as given."""
         state, messages = self.state, covered(self.state.counters)
         mapped = state.keys[: state.tallies[_MAPPED]]
         if messages == 0:
             return mapped, state.frequencies[: mapped.size]
-        # a little below what is tracked in the end, so that rounding loses no key
+        # slightly below the final threshold, so that rounding loses no key
         least = 0.99 * (1 - _SLACK) * self.scheme.costs.delta(self.workers)
         keys, counts, _ = top_lossy(state.counters, least)
         others = np.setdiff1d(mapped, keys)
@@ -386,7 +419,7 @@ class ExplicitRouter(Router):
         return keys[order], frequencies[order]
 
     def _new_map(self, known: UInt64Array, shares: Float64Array, table: KeyTable, ring: Ring) -> NewMap:
-        """Place the tracked keys anew; ``table`` and ``ring`` are the function until now."""
+        """Place the tracked keys; ``table`` and ``ring`` are the current function."""
         costs, salt = self.scheme.costs, self.place.salt
         keys, frequencies = self._tracked(known, shares)
         mapped = self.state.keys[: self.state.tallies[_MAPPED]]
@@ -452,7 +485,7 @@ def _empty_state(scheme: Explicit, workers: int, counters: LossyCounters) -> Exp
 
 
 def _prefix(table: KeyTable, count: int) -> KeyTable:
-    """Return the part of ``table`` that is large enough for ``count`` keys."""
+    """Return the prefix of ``table`` that is large enough for ``count`` keys."""
     size = 16
     while size < 4 * count:
         size *= 2
@@ -460,25 +493,27 @@ def _prefix(table: KeyTable, count: int) -> KeyTable:
 
 
 def _shares(keys: Any, frequencies: Any, total: float | None = None) -> tuple[UInt64Array, Float64Array]:
-    """Return hashes and frequencies that are parts of ``total``."""
+    """Return hashes, and frequencies as fractions of ``total``."""
     hashed = as_hashes(keys)
     counts = np.asarray([] if frequencies is None else frequencies, np.float64)
     if counts.shape != hashed.shape:
         raise EvenflowError(f"frequencies has {counts.size} values for {hashed.size} keys; pass one per key.")
     if not np.isfinite(counts).all() or (counts < 0).any():
-        raise EvenflowError("frequencies has negative or infinite values; pass counts or shares.")
+        raise EvenflowError("frequencies has negative or non-finite values; pass counts or shares.")
     in_order = np.sort(hashed)
     if (in_order[1:] == in_order[:-1]).any():
-        raise EvenflowError("keys has a key twice; add up its frequencies and pass it once.")
+        raise EvenflowError("keys contains a key twice; sum its frequencies and pass it once.")
     listed = math.fsum(counts)
     whole = listed if total is None else total
     if whole <= 0 or whole < listed * (1 - 1e-9):
-        raise EvenflowError(f"total is {whole!r}; it is at least the sum of the frequencies, and above 0.")
+        raise EvenflowError(
+            f"total is {whole!r}; it must be above 0 and at least the sum of the frequencies."
+        )
     return hashed, counts / whole
 
 
 def _pick(keys: UInt64Array, frequencies: Float64Array, wanted: UInt64Array) -> Float64Array:
-    """Return the frequencies of the ``wanted`` keys, given in order; 0 where one is not among ``keys``."""
+    """Return the frequencies of the ``wanted`` keys, which are sorted; 0 for those not among ``keys``."""
     found = np.zeros(wanted.size)
     if wanted.size:
         where = np.minimum(np.searchsorted(wanted, keys), wanted.size - 1)
@@ -507,12 +542,12 @@ def _lookup(keys: UInt64Array, out: Int32Array, table: KeyTable, ring: Ring, sal
 
 @inlined
 def _remembered(key: np.uint64, memo: Memo, table: KeyTable, ring: Ring, salt: np.uint64) -> int:
-    place = np.int64((key * GOLDEN) >> np.uint64(40)) & (_MEMO - 1)
-    worker = memo.workers[place]
-    if worker < 0 or memo.keys[place] != key:
+    slot = np.int64((key * GOLDEN) >> np.uint64(40)) & (_MEMO - 1)
+    worker = memo.workers[slot]
+    if worker < 0 or memo.keys[slot] != key:
         worker = _worker_of(key, table, ring, salt)
-        memo.keys[place] = key
-        memo.workers[place] = worker
+        memo.keys[slot] = key
+        memo.workers[slot] = worker
     return worker
 
 

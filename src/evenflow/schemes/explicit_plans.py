@@ -1,8 +1,8 @@
 """Explicit maps as plans for keyed state (`functions` 4.5).
 
-Buckets are dealt by capacity, moving as few as that takes; the tracked keys are placed by scan, redist or
-readj from where they are (4.2). The paper's consistent hash has a ring; buckets dealt evenly move what a ring
-moves and leave out its unevenness.
+Buckets are dealt by capacity with as few moves as possible; the tracked keys are placed by scan, redist or
+readj, starting from their current owners (4.2). The paper uses a consistent-hash ring; evenly dealt buckets
+move as little as a ring does, without its unevenness.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ExplicitPlans(OwnerPlans):
-    """Hot keys by scan, redist or readj, the rest dealt evenly."""
+    """Hot keys placed by scan, redist or readj; buckets dealt evenly."""
 
     follows_speed = True
     scheme: Explicit
@@ -59,7 +59,7 @@ class ExplicitPlans(OwnerPlans):
 
 
 def dealt(buckets: Int32Array, shares: Float64Array) -> Int32Array:
-    """Return owners of buckets in proportion to the shares, within one bucket; as few move as can.
+    """Return bucket owners in proportion to the shares, within one bucket, with as few moves as possible.
 
     >>> dealt(np.zeros(6, np.int32), np.array([2.0, 1.0])).tolist()
     [1, 1, 0, 0, 0, 0]
@@ -68,7 +68,7 @@ def dealt(buckets: Int32Array, shares: Float64Array) -> Int32Array:
 
 
 def _frequency_of(wanted: UInt64Array, keys: UInt64Array, frequencies: Float64Array) -> Float64Array:
-    """Return the frequencies of the ``wanted`` keys; 0 where one is not known."""
+    """Return the frequencies of the ``wanted`` keys, 0 for unknown ones."""
     if not keys.size:
         return np.zeros(wanted.size)
     order = np.argsort(keys)

@@ -1,42 +1,43 @@
 """Fill: shuffle grouping's balance at nearly key grouping's memory. evenflow's own scheme, and its default.
 
-The papers give every tail key two homes and every head key d homes or all n, before anyone knows whether they
-are needed. Fill gives a key a further home only at the moment when its homes are full, remembers that home
-for good, and lets the keys that carry most give way first.
+The papers give every tail key two homes and every head key d homes or all n, before it is known whether they
+are needed. Fill gives a key another home only when all its homes are full, remembers that home, and makes the
+keys with the most rows give way first.
 
-Words: ``x`` is the average load per worker so far; a worker's level is its load divided by its capacity share
-(shares average 1), so a fair worker stands at x. The slack is ``epsilon * min(x, horizon)``.
+Terms: ``x`` is the average load per worker so far; a worker's level is its load divided by its capacity share
+(shares average 1), so a worker with its fair load is at level x. The slack is ``epsilon * min(x, horizon)``.
 
-1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; at the start the worker that
-   key grouping would take). Homes that a key was given later are kept in a bounded table.
-2. **Route.** The homes of a key stand in a ring with a pointer. From the pointer on, the first home at or
-   below ``x + min(4, slack / 2)`` takes the row, so a home is filled up before the next one is used; if none
-   is, the lowest takes it.
-3. **Valve.** A worker takes a row only while its level is at most ``x + slack``. If every home of the key is
-   above that, the key gets a new home: the lowest worker of all. So, always, max <= (1 + epsilon) mean + 1.
+1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; initially the worker that
+   key grouping would choose). Further homes are kept in a bounded table.
+2. **Routing.** The homes of a key form a ring with a pointer. Starting at the pointer, the first home at or
+   below ``x + min(4, slack / 2)`` takes the row, so that a home is filled before the next one is used; if
+   there is none, the lowest home takes it.
+3. **Limit.** A worker takes a row only while its level is at most ``x + slack``. If every home of the key is
+   above that, the key gets a new home: the lowest worker of all. Hence max <= (1 + epsilon) mean + 1 at all
+   times.
 4. **Hot keys give way first.** A key that brings more than a tenth of a worker's share to each of its homes
-   is held to three quarters of the slack: one home more for it moves more rows than for any other key.
-5. **A new key goes anywhere for free.** A key that was never seen has no state yet, so it is held to half of
-   the slack: placed elsewhere it costs a table entry, but no replica.
-6. **Early.** In the first 100 messages per worker chance outweighs skew; the slack is widened by
-   ``3 sqrt(x) (1 - x / 100)``, which is gone when the guarantee begins.
+   is limited to three quarters of the slack: another home for it moves more rows than one for any other key.
+5. **New keys are free to place.** A key that was never seen has no state yet, so it is limited to half of the
+   slack: placing it elsewhere costs a table entry but no replica.
+6. **Start.** During the first 100 messages per worker chance outweighs skew; the slack is widened by ``3
+   sqrt(x) (1 - x / 100)``, which is gone when the guarantee begins.
 
-How often a key comes is read from a row of counters, 256 per worker, one hash (never too low; a counter at 0
-proves a new key); they are halved every ``horizon`` messages per worker, so old heat is forgotten. Everything
-is bounded by the number of workers: when the table is full, of eight entries in a row the one unused for
-longest goes, and its key falls back to its bucket's home.
+Key frequencies are read from an array of 256 counters per worker with one hash (never too low; a counter of 0
+proves that the key is new). The counters are halved every ``horizon`` messages per worker, so that keys that
+have cooled are forgotten. All memory is bounded by the number of workers: when the table is full, the least
+recently used of eight consecutive entries is evicted, and its key falls back to its bucket's home.
 
-Several sources decide alone, so each would open its own homes for the same key. With ``sources > 1`` a new
-home is the lower of the key's next two hashes, which the sources share, and rule 5 is off. ``merged`` joins
-what several sources learned.
+Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
+a new home is therefore the lower of the key's next two hashes, which the sources share, and rule 5 is off.
+``merged`` combines what several sources learned.
 
-Capacities come by ``report(WorkerReport(capacity=...))`` or, measured, as ``seconds_per_message``; after a
-change of capacity or of the number of workers all levels start again at 0, so nobody has to repay the past at
-once. ``rescale`` moves only buckets of workers that leave, or as many as a worker that joins must carry; when
-workers join, buckets and counters are cut into halves where they are, so that there are always enough.
+Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
+change of capacity or of the number of workers all levels restart at 0, so that no worker has to make up for
+the past at once. ``rescale`` moves only the buckets of leaving workers, or as many as a new worker must
+carry; when workers join, buckets and counters are split in half in place, so that there are always enough.
 
-``split=False`` keeps every key on one worker (:mod:`evenflow.schemes.fill_owner`). A plan made in advance
-from counted keys, for engines that want a table, is :func:`evenflow.plan.bin_packing.pour`.
+``split=False`` keeps every key on one worker (:mod:`evenflow.schemes.fill_owner`). For engines that need a
+table, :func:`evenflow.plan.bin_packing.pour` makes a plan in advance from counted keys.
 """
 
 from __future__ import annotations
@@ -53,43 +54,57 @@ from evenflow.keys import GOLDEN, mix, to_range
 from evenflow.plan import Plan, make_plan
 from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import Counted
-from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check
 from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.schemes.registry import register
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
 CELLS = 256  # counters per worker
 BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
 ENTRIES = 64  # table entries per worker
-SETTLED = 100.0  # messages per worker after which the guarantee holds
-EARLY = 3.0  # width of the early slack, in standard deviations of a worker's load
+SETTLED = 100.0  # messages per worker from which the guarantee holds
+EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's load
 HOT = 0.1  # of a worker's share per home: such a key gives way first
 HOT_SLACK = 0.75
 NEW_SLACK = 0.5
-TURN = 4.0  # rows above the average up to which a home goes on before the next one's turn
+TURN = 4.0  # rows above the average up to which a home is filled before the next one is used
 CERTAIN = 4  # messages before a key can be called hot
-REACH = 2  # hashes among which several sources look for a new home
-CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are taken as noise
+REACH = 2  # number of hashes from which several sources choose a new home
+CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
 
 
 @register
 @dataclass(frozen=True)
 class Fill(Scheme):
-    """Open a home only where the old ones are full: max <= (1 + epsilon) mean + 1 after 100 n messages.
+    """Open a home only when a key's homes are full: max <= (1 + epsilon) mean + 1 after 100 n messages.
 
+    evenflow's own scheme, and its default.
+
+    Parameters
+    ----------
+    epsilon
+        How far a worker may exceed the average, as a fraction of it.
+    split
+        Whether a key may have several workers.
+    horizon
+        Messages per worker after which the slack stops growing.
+
+    Examples
+    --------
     >>> router = Fill(epsilon=0.1).router(workers=4)
     >>> _ = router.route(np.zeros(4000, np.uint64))
     >>> bool(router.loads.max() <= 1.1 * 1000 + 1)
     True
     """
 
-    epsilon: float = 0.02  # a worker is at most this part above the average
-    split: bool = True  # False: one owner per key
-    horizon: int = 10_000  # messages per worker after which the slack stops growing
+    epsilon: float = 0.02
+    split: bool = True
+    horizon: int = 10_000
 
     name = "fill"
     paper = "evenflow's own"
-    summary = "a further home only where the old ones are full; hot keys give way first"
+    summary = "a new home for a key only when its homes are full; hot keys give way first"
     needs_load = True
     needs_reports = True
     plannable = True
@@ -99,11 +114,16 @@ class Fill(Scheme):
     one_owner_with = "split=False"
 
     def __post_init__(self) -> None:
-        check("epsilon", self.epsilon, 0 < self.epsilon <= 10, "choose a tolerance above 0, such as 0.02")
-        check("horizon", self.horizon, self.horizon >= 100, "choose at least 100 messages per worker")
+        check(
+            "epsilon",
+            self.epsilon,
+            0 < self.epsilon <= 10,
+            "choose a tolerance above 0 and at most 10, such as 0.02",
+        )
+        check("horizon", self.horizon, self.horizon >= 100, "use at least 100 messages per worker")
 
     def new_router(self, place: RouterPlace) -> Router:
-        """Start fill at one source."""
+        """Return a router for fill."""
         if self.split:
             return FillRouter(self, place)
         from evenflow.schemes.fill_owner import OwnerRouter
@@ -112,7 +132,7 @@ class Fill(Scheme):
 
     @property
     def one_owner(self) -> bool:
-        """Whether a key is on one worker at a time."""
+        """Whether every key has one worker at a time."""
         return not self.split
 
     def new_plan(
@@ -125,9 +145,9 @@ class Fill(Scheme):
         previous: Plan | None,
         move_buckets: bool,
     ) -> Plan:
-        """Pour what was counted; half of epsilon is the plan's, half is left to chance.
+        """Pour the counted keys; the plan uses half of epsilon and leaves the other half to chance.
 
-        Counts may be of a sample, and rows of a key with several homes are drawn.
+        Counts may come from a sample, and the rows of a key with several homes are drawn at random.
         """
         return make_plan(
             workers,
@@ -146,15 +166,15 @@ class Fill(Scheme):
         return BUCKETS_PER_WORKER * workers
 
     def owner_plans(self, seed: int) -> OwnerPlans:
-        """Return what plans for keyed state, if keys are not split."""
+        """Return the planner for keyed state, if keys are not split."""
         if self.split:
-            return super().owner_plans(seed)  # refuses
+            return super().owner_plans(seed)  # raises an error
         from evenflow.schemes.fill_owner import FillPlans
 
         return FillPlans(self, seed)
 
     def coordinator(self, routers: Sequence[Router]) -> Coordinator:
-        """Return what ends the epochs of all sources at once, if keys have one owner."""
+        """Return the coordinator that ends the epochs of all sources at once, if keys have one owner."""
         if self.split or len(routers) < 2:
             return Coordinator(routers)
         from evenflow.schemes.fill_owner import OneOwner
@@ -167,27 +187,27 @@ class Fill(Scheme):
 
 
 class Homes(NamedTuple):
-    """Which keys have homes besides their bucket's: entries in a table, each with a ring of workers."""
+    """Keys with homes of their own: entries in a table, each with a ring of workers."""
 
     table: KeyTable
     keys: UInt64Array
-    current: Int32Array  # an entry's place in its ring; -1 where the entry is free
-    size: Int32Array  # homes of an entry; of a free one: the next free entry
+    current: Int32Array  # an entry's current node in its ring; -1 for a free entry
+    size: Int32Array  # number of homes of an entry; of a free entry: the next free one
     used: Int64Array  # message at which an entry was last used
-    worker: Int32Array  # of a place in a ring
-    after: Int32Array  # the next place in the ring, or in the list of free places
-    free: Int32Array  # [first free place, or -1; first free entry, or -1; next entry to look at for reuse]
+    worker: Int32Array  # of a node in a ring
+    after: Int32Array  # the next node in the ring, or in the list of free nodes
+    free: Int32Array  # [first free node, or -1; first free entry, or -1; next entry to consider for reuse]
 
 
 class FillState(NamedTuple):
-    """All that a fill router remembers."""
+    """Everything that a fill router remembers."""
 
     loads: Int64Array
     levels: Float64Array
-    weights: Float64Array  # 1 / capacity share: what a row adds to its worker's level
+    weights: Float64Array  # 1 / capacity share: what a row adds to a worker's level
     cells: Int32Array
     buckets: Int32Array
-    counts: Int64Array  # [messages, messages since the levels began, messages in the cells]
+    counts: Int64Array  # [messages, messages since the levels were reset, messages in the cells]
     homes: Homes
 
 
@@ -197,28 +217,28 @@ MESSAGES, SINCE, COUNTED = 0, 1, 2
 def new_homes(workers: int, entries: int | None = None) -> Homes:
     """Return an empty table of homes for ``workers`` workers."""
     entries = entries or max(4096, ENTRIES * workers)
-    places = 2 * entries + workers
+    nodes = 2 * entries + workers
     return Homes(
         table=new_table(entries),
         keys=np.zeros(entries, np.uint64),
         current=np.full(entries, -1, np.int32),
         size=_chain(entries),
         used=np.zeros(entries, np.int64),
-        worker=np.zeros(places, np.int32),
-        after=_chain(places),
+        worker=np.zeros(nodes, np.int32),
+        after=_chain(nodes),
         free=np.zeros(3, np.int32),
     )
 
 
 def _chain(length: int) -> Int32Array:
-    """Return a list of free numbers: each leads to the next, the last to -1."""
+    """Return a linked list of free numbers: each points to the next, the last to -1."""
     chain = np.arange(1, length + 1, dtype=np.int32)
     chain[-1] = -1
     return chain
 
 
 class FillRouter(Router):
-    """Fill at one source, splitting keys where their homes overflow."""
+    """Fill at one source, splitting keys when their homes overflow."""
 
     scheme: Fill
     state: FillState
@@ -241,11 +261,11 @@ class FillRouter(Router):
         _route(keys, out, self.state, self.place.salt, self.scheme.epsilon, self.scheme.horizon, alone)
 
     def report(self, report: WorkerReport) -> None:
-        """Follow the workers' capacities; small changes are taken as noise."""
+        """Follow the workers' capacities; small changes are ignored as noise."""
         shares = capacity_shares(report, self.workers)
         if shares is not None and np.abs(shares * self.state.weights - 1).max() > CAPACITY_CHANGE:
             self.state.weights[:] = 1 / shares
-            self._start_again()
+            self._reset_levels()
 
     def _rescale(self, before: int) -> None:
         n = self.workers
@@ -262,10 +282,10 @@ class FillRouter(Router):
         )
         if n < before:
             _forget_workers(self.state.homes, n)
-        self._start_again()
+        self._reset_levels()
 
     def _make_room(self) -> None:
-        """Cut buckets and counters into halves, where they are, until there are enough for all workers."""
+        """Split buckets and counters in half, in place, until there are enough for all workers."""
         state = self.state
         cells, buckets, homes = state.cells, state.buckets, state.homes
         while buckets.size < BUCKETS * self.workers:
@@ -277,44 +297,46 @@ class FillRouter(Router):
         self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
         state.counts[COUNTED] = cells.sum()
 
-    def _start_again(self) -> None:
+    def _reset_levels(self) -> None:
         self.state.levels[:] = 0
         self.state.counts[SINCE] = 0
 
     def bucket_weights(self) -> Float64Array:
-        """Return how many messages each bucket brought lately."""
+        """Return the recent messages of each bucket."""
         cells = self.state.cells.astype(np.float64)
         return cells.reshape(self.state.buckets.size, -1).sum(axis=1)
 
     def first_homes(self, keys: UInt64Array) -> Int32Array:
-        """Return the home of each key's bucket now."""
+        """Return the current home of each key's bucket."""
         homes = np.empty(keys.size, np.int32)
         _first_homes(keys, self.state.buckets, self.place.salt, homes)
         return homes
 
     def homes(self) -> dict[int, list[int]]:
-        """Return the homes of every key that has others than its bucket's, by key hash."""
+        """Return the homes of every key that has homes of its own, by key hash."""
         table = self.state.homes
         found: dict[int, list[int]] = {}
         for entry in np.flatnonzero(table.current >= 0):
-            place = first = int(table.current[entry])
+            node = first = int(table.current[entry])
             workers = []
             while True:
-                workers.append(int(table.worker[place]))
-                place = int(table.after[place])
-                if place == first:
+                workers.append(int(table.worker[node]))
+                node = int(table.after[node])
+                if node == first:
                     break
             found[int(table.keys[entry])] = sorted(workers)
         return found
 
     @staticmethod
     def merged(routers: Sequence[FillRouter]) -> FillRouter:
-        """Join what several sources learned: loads and counters add up, a key has the homes of all."""
+        """Combine several sources' routers: loads and counters are added, homes of equal keys are united."""
         if not routers:
             raise EvenflowError("there are no routers to merge; pass at least one.")
         first = routers[0]
         if any(r.scheme != first.scheme or r.workers != first.workers for r in routers):
-            raise EvenflowError("only routers of one scheme and one number of workers can be merged.")
+            raise EvenflowError(
+                "the routers differ in scheme or number of workers; merge routers of the same kind."
+            )
         joined = FillRouter.from_bytes(first.to_bytes())
         for other in routers[1:]:
             state = other.state
@@ -339,7 +361,7 @@ class FillRouter(Router):
 
 
 def capacity_shares(report: WorkerReport, workers: int) -> Float64Array | None:
-    """Return each worker's share of the capacity (1 on average) that a report implies, or None."""
+    """Return each worker's share of the reported capacity (1 on average), or None."""
     capacity = report.capacity
     if capacity is None and report.seconds_per_message is not None:
         seconds = np.asarray(report.seconds_per_message, np.float64)
@@ -348,7 +370,9 @@ def capacity_shares(report: WorkerReport, workers: int) -> Float64Array | None:
         return None
     shares = np.array(capacity, np.float64)
     if shares.shape != (workers,):
-        raise EvenflowError(f"the report is about {shares.size} workers, the router has {workers}.")
+        raise EvenflowError(
+            f"the report has {shares.size} values for {workers} workers; pass one per worker."
+        )
     known = np.isfinite(shares) & (shares > 0)
     if not known.any():
         return None
@@ -359,9 +383,9 @@ def capacity_shares(report: WorkerReport, workers: int) -> Float64Array | None:
 def rescaled_buckets(
     buckets: Int32Array, weights: Float64Array, before: int, workers: int, shares: Float64Array
 ) -> Int32Array:
-    """Give buckets to workers that join, or those of workers that leave to the others, and move no other."""
+    """Give buckets to new workers, or those of leaving workers to the others; move no other bucket."""
     homes = buckets.copy()
-    total = float(weights.sum()) + homes.size  # a bucket weighs at least one message: it has keys to come
+    total = float(weights.sum()) + homes.size  # a bucket weighs at least one message: keys may still come
     weight = weights + 1.0
     target = shares / shares.sum() * total
     carried = np.bincount(homes, weight, max(before, workers))
@@ -388,22 +412,22 @@ def rescaled_buckets(
 
 @inlined
 def _release(homes: Homes, entry: int) -> None:
-    """Forget an entry: its places go back to the free list."""
+    """Forget an entry and return its nodes to the free list."""
     table_remove(homes.table, homes.keys[entry])
-    place = homes.current[entry]
+    node = homes.current[entry]
     for _ in range(homes.size[entry]):
-        following = homes.after[place]
-        homes.after[place] = homes.free[0]
-        homes.free[0] = place
-        place = following
+        following = homes.after[node]
+        homes.after[node] = homes.free[0]
+        homes.free[0] = node
+        node = following
     homes.current[entry] = -1
     homes.size[entry] = homes.free[1]
     homes.free[1] = entry
 
 
 @inlined
-def _release_one(homes: Homes, keep: int) -> None:
-    """Forget the entry unused for longest among the next eight, but not ``keep``."""
+def _evict(homes: Homes, keep: int) -> None:
+    """Forget the least recently used of the next eight entries, except ``keep``."""
     entries = homes.keys.size
     oldest = -1
     entry = homes.free[2]
@@ -425,27 +449,27 @@ def _release_one(homes: Homes, keep: int) -> None:
 
 @inlined
 def _add_home(homes: Homes, entry: int, worker: int) -> None:
-    """Put ``worker`` into the entry's ring and point at it."""
+    """Add ``worker`` to the entry's ring and point at it."""
     if homes.free[0] < 0:
-        _release_one(homes, entry)
-    place = homes.free[0]
-    homes.free[0] = homes.after[place]
-    homes.worker[place] = worker
+        _evict(homes, entry)
+    node = homes.free[0]
+    homes.free[0] = homes.after[node]
+    homes.worker[node] = worker
     current = homes.current[entry]
     if current < 0:
-        homes.after[place] = place
+        homes.after[node] = node
     else:
-        homes.after[place] = homes.after[current]
-        homes.after[current] = place
-    homes.current[entry] = place
+        homes.after[node] = homes.after[current]
+        homes.after[current] = node
+    homes.current[entry] = node
     homes.size[entry] += 1
 
 
 @inlined
 def _new_entry(homes: Homes, key: np.uint64) -> int:
-    """Return an entry for ``key`` with no homes yet."""
+    """Return a new entry for ``key``, without homes."""
     if homes.free[1] < 0:
-        _release_one(homes, -1)
+        _evict(homes, -1)
     entry = homes.free[1]
     homes.free[1] = homes.size[entry]
     homes.size[entry] = 0
@@ -456,16 +480,16 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
 
 @inlined
 def _home_in_turn(homes: Homes, entry: int, levels: Float64Array, enough: float) -> int:
-    """Return the first home from the pointer on that is not above ``enough``, or the lowest; point at it."""
-    place = homes.current[entry]
-    lowest = place
+    """Return the first home from the pointer at or below ``enough``, or the lowest; point at it."""
+    node = homes.current[entry]
+    lowest = node
     for _ in range(homes.size[entry]):
-        if levels[homes.worker[place]] <= enough:
-            lowest = place
+        if levels[homes.worker[node]] <= enough:
+            lowest = node
             break
-        if levels[homes.worker[place]] < levels[homes.worker[lowest]]:
-            lowest = place
-        place = homes.after[place]
+        if levels[homes.worker[node]] < levels[homes.worker[lowest]]:
+            lowest = node
+        node = homes.after[node]
     homes.current[entry] = lowest
     return homes.worker[lowest]
 
@@ -578,25 +602,25 @@ def _first_homes(keys: UInt64Array, buckets: Int32Array, salt: np.uint64, out: I
 
 @kernel
 def _forget_workers(homes: Homes, workers: int) -> None:
-    """Take workers from ``workers`` on out of every ring; an entry without homes is given up."""
+    """Remove workers numbered ``workers`` or higher from every ring, and entries without homes."""
     for entry in range(homes.keys.size):
         if homes.current[entry] < 0:
             continue
         before = homes.current[entry]
         while homes.after[before] != homes.current[entry]:
             before = homes.after[before]
-        place = homes.current[entry]
+        node = homes.current[entry]
         left = homes.size[entry]
         for _ in range(homes.size[entry]):
-            following = homes.after[place]
-            if homes.worker[place] >= workers and left > 1:
+            following = homes.after[node]
+            if homes.worker[node] >= workers and left > 1:
                 homes.after[before] = following
-                homes.after[place] = homes.free[0]
-                homes.free[0] = place
+                homes.after[node] = homes.free[0]
+                homes.free[0] = node
                 left -= 1
             else:
-                before = place
-            place = following
+                before = node
+            node = following
         homes.size[entry] = left
         homes.current[entry] = before
         if homes.worker[before] >= workers:
@@ -609,7 +633,7 @@ def _join_homes(homes: Homes, others: Homes, now: int) -> None:
     for entry in range(others.keys.size):
         if others.current[entry] < 0:
             continue
-        place = others.current[entry]
+        node = others.current[entry]
         mine = table_find(homes.table, others.keys[entry])
         if mine < 0:
             mine = _new_entry(homes, others.keys[entry])
@@ -618,9 +642,9 @@ def _join_homes(homes: Homes, others: Homes, now: int) -> None:
             there = False
             at = homes.current[mine]
             for _ in range(homes.size[mine]):
-                if homes.worker[at] == others.worker[place]:
+                if homes.worker[at] == others.worker[node]:
                     there = True
                 at = homes.after[at]
             if not there:
-                _add_home(homes, mine, others.worker[place])
-            place = others.after[place]
+                _add_home(homes, mine, others.worker[node])
+            node = others.after[node]

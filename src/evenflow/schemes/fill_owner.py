@@ -1,14 +1,14 @@
-"""Fill without splitting, ``fill(split=False)``: every key has one owner, which changes between epochs only.
+"""Fill without splitting, ``fill(split=False)``: every key has one owner, which changes only between epochs.
 
-Tail keys live in buckets, hot keys in a bounded map; both are units for
-:func:`evenflow.plan.bin_packing.settle`.
-An epoch is 10 messages per worker at first and doubles up to the horizon. At its end the units are weighed by
-what they brought in it, and those workers give units away that stand above their share by more than epsilon
-and by more than chance explains (two standard deviations of their count). What is not overloaded never moves.
-When workers join and buckets become few, every bucket is cut into halves, which stay where it was.
+Tail keys belong to buckets, hot keys to a bounded map; both are units for
+:func:`evenflow.plan.bin_packing.settle`. The first epoch has 10 messages per worker, and the length doubles
+up to the horizon. At the end of an epoch, units are weighed by their messages in it, and workers give units
+away if they exceed their share by more than epsilon and by more than chance explains (two standard deviations
+of their count). Nothing moves away from a worker that is not overloaded. When workers join and there are too
+few buckets, every bucket is split in half, and both halves keep its owner.
 
-Several sources must agree on a key's owner, so none of them moves anything alone: :class:`OneOwner` adds up
-what they counted and gives all of them the same owners.
+Several sources must agree on a key's owner, so none of them moves anything on its own: :class:`OneOwner` adds
+up their counts and gives all of them the same owners.
 
 :class:`FillPlans` settles the same units for keyed state, from counts instead of a router.
 """
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 FIRST_EPOCH = 10  # messages per worker
 HOT_PART = 0.25  # of a bucket's average weight: lighter keys stay in their bucket
 DEVIATIONS = 2.0
-MOST_NAMED = 1000  # keys that a plan lets stand apart, at least
-STAYS = 0.5  # of the weight that lets a key stand apart: below, it goes back to its bucket
+MOST_NAMED = 1000  # keys with an owner of their own in a plan, or 10 per worker if that is more
+STAYS = 0.5  # of the weight from which a key gets its own owner: below, it returns to its bucket
 
 
 class OwnerState(NamedTuple):
-    """All that a router of ``fill(split=False)`` remembers."""
+    """Everything that a router of ``fill(split=False)`` remembers."""
 
     loads: Int64Array
     shares: Float64Array
     buckets: Int32Array
-    brought: Int64Array  # messages of each bucket in this epoch, hot keys left out
+    brought: Int64Array  # messages of each bucket in this epoch, without hot keys
     owned: KeyTable  # hot keys; a slot is the owner itself
     counters: Counters
     epoch: Int64Array  # [messages left, length]
@@ -91,39 +91,39 @@ class OwnerRouter(Router):
             start = stop
 
     def lookup(self, keys: Any) -> Int32Array:
-        """Return the owner of each key now, and remember nothing."""
+        """Return the current owner of each key, without changing the router."""
         hashed = as_hashes(keys)
         owners = _owners_of(self.state.owned, hashed)
         homes = self.state.buckets[_buckets_of(hashed, self.state.buckets.size, self.place.salt)]
         return np.where(owners >= 0, owners, homes).astype(np.int32)
 
     def end_epoch(self) -> None:
-        """Move what must move, and begin an epoch of twice the length."""
+        """Relieve overloaded workers, and start an epoch of twice the length."""
         epoch = self.state.epoch
         self._settle(self.scheme.epsilon + DEVIATIONS / np.sqrt(epoch[1] / self.workers))
         epoch[:] = min(2 * int(epoch[1]), self.scheme.horizon * self.workers)
         self.forget_counts()
 
     def agree_with(self, other: OwnerRouter) -> None:
-        """Take over the owners that another source of the same run has come to."""
+        """Take over the owners of another source of the same run."""
         self.state.buckets[:] = other.state.buckets
         self.state.epoch[:] = other.state.epoch
         owned = KeyTable(other.state.owned.keys.copy(), other.state.owned.slots.copy())
         self.state = self.state._replace(owned=owned)
 
     def forget_counts(self) -> None:
-        """Begin to count anew."""
+        """Reset all counts."""
         self.state.brought[:] = 0
         self.state = self.state._replace(counters=new_counters(self._hot_keys()))
 
     def _settle(self, tolerance: float) -> None:
-        """Weigh the units by what they brought in this epoch and let overloaded workers give some away."""
+        """Weigh the units by their messages in this epoch, and let overloaded workers give some away."""
         state = self.state
         keys, counts, errors = top_counters(state.counters)
         sure = (counts - errors).astype(np.float64)
         buckets = _buckets_of(keys, state.buckets.size, self.place.salt)
         before = _owners_of(state.owned, keys)
-        weight = state.brought + 0.5  # a bucket that brought nothing still has keys
+        weight = state.brought + 0.5  # a bucket without messages still has keys
         light = HOT_PART * weight.mean()
         hot = (before >= 0) | (sure > light)
         keys, sure, buckets, before = keys[hot], sure[hot], buckets[hot], before[hot]
@@ -137,13 +137,13 @@ class OwnerRouter(Router):
             tolerance,
         )
         hot_owners, state.buckets[:] = units[: keys.size], units[keys.size :]
-        apart = hot_owners != state.buckets[buckets]  # a key that lives with its bucket needs no entry
+        separate = hot_owners != state.buckets[buckets]  # a key with its bucket's owner needs no entry
         owned = new_table(self._hot_keys())
-        _own(owned, keys[apart], hot_owners[apart])
+        _own(owned, keys[separate], hot_owners[separate])
         self.state = state._replace(owned=owned)
 
     def report(self, report: WorkerReport) -> None:
-        """Follow the workers' capacities; small changes are taken as noise."""
+        """Follow the workers' capacities; small changes are ignored as noise."""
         shares = capacity_shares(report, self.workers)
         if shares is not None and np.abs(shares / self.state.shares - 1).max() > CAPACITY_CHANGE:
             self.state.shares[:] = shares
@@ -152,7 +152,7 @@ class OwnerRouter(Router):
     def _rescale(self, before: int) -> None:
         state, n = self.state, self.workers
         buckets, brought = state.buckets, state.brought
-        while buckets.size < BUCKETS * n:  # halves of a bucket are neighbours: no key changes its owner
+        while buckets.size < BUCKETS * n:  # the halves of a bucket are adjacent: no key changes its owner
             buckets, brought = np.repeat(buckets, 2), np.repeat(brought, 2) // 2
         self.state = state._replace(
             buckets=buckets,
@@ -166,7 +166,7 @@ class OwnerRouter(Router):
 
 
 class OneOwner(Coordinator):
-    """Several sources that settle together: at the end of an epoch, and when workers come or go."""
+    """Several sources that settle together: at the end of an epoch, and when workers join or leave."""
 
     routers: Sequence[OwnerRouter]
 
@@ -176,23 +176,23 @@ class OneOwner(Coordinator):
 
     @property
     def next_message(self) -> int:
-        """Before which message an epoch ends."""
+        """The message before which the epoch ends."""
         return self._next
 
     def before(self, message: int) -> None:
-        """End the epoch of all sources: the same owners for all, from what they counted together."""
-        self._give_all_counts_to_the_first()
+        """End the epoch of all sources: the same owners for all, from their combined counts."""
+        self._collect_counts()
         self.routers[0].end_epoch()
-        self._agree_with_the_first()
+        self._share_owners()
         self._next = message + int(self.routers[0].state.epoch[1])
 
     def rescale(self, workers: int) -> None:
-        """Change the number of workers; all take over what the first one comes to with all counts."""
-        self._give_all_counts_to_the_first()
+        """Change the number of workers; all sources take over the owners found from all counts."""
+        self._collect_counts()
         super().rescale(workers)
-        self._agree_with_the_first()
+        self._share_owners()
 
-    def _give_all_counts_to_the_first(self) -> None:
+    def _collect_counts(self) -> None:
         first, *others = self.routers
         merged = SpaceSaving.merged([SpaceSaving.over(router.state.counters) for router in self.routers])
         first.state = first.state._replace(
@@ -200,7 +200,7 @@ class OneOwner(Coordinator):
             counters=merged.counters,
         )
 
-    def _agree_with_the_first(self) -> None:
+    def _share_owners(self) -> None:
         first, *others = self.routers
         for router in others:
             router.agree_with(first)
@@ -208,7 +208,7 @@ class OneOwner(Coordinator):
 
 
 class FillPlans(OwnerPlans):
-    """Buckets and hot keys, settled by what they bring from where they are."""
+    """Buckets and hot keys, settled by their rows, starting from their current owners."""
 
     follows_speed = True
     scheme: Fill
@@ -218,9 +218,9 @@ class FillPlans(OwnerPlans):
         plan = with_enough_buckets(plan, workers)
         total = counted.total or 1.0
         least = self.scheme.epsilon / 2 / workers * total
-        apart = plan.homes != plan.buckets[bucket_of(plan.keys, plan.buckets.size)]
-        was_apart = np.isin(counted.keys, plan.keys[apart])
-        named = (counted.counts >= least) | (was_apart & (counted.counts >= STAYS * least))
+        separate = plan.keys[plan.homes != plan.buckets[bucket_of(plan.keys, plan.buckets.size)]]
+        stays = np.isin(counted.keys, separate) & (counted.counts >= STAYS * least)
+        named = (counted.counts >= least) | stays
         chosen = np.flatnonzero(named)[: max(MOST_NAMED, 10 * workers)]
         return make_plan(
             workers,
@@ -243,7 +243,7 @@ def _owners_of(owned: KeyTable, keys: UInt64Array) -> Int32Array:
 
 def _buckets_of(keys: UInt64Array, buckets: int, salt: np.uint64) -> Int32Array:
     found = np.empty(keys.size, np.int32)
-    _place(keys, buckets, salt, found)
+    _find_buckets(keys, buckets, salt, found)
     return found
 
 
@@ -254,7 +254,7 @@ def _find(owned: KeyTable, keys: UInt64Array, out: Int32Array) -> None:
 
 
 @kernel
-def _place(keys: UInt64Array, buckets: int, salt: np.uint64, out: Int32Array) -> None:
+def _find_buckets(keys: UInt64Array, buckets: int, salt: np.uint64, out: Int32Array) -> None:
     for i in range(keys.size):
         out[i] = to_range(mix(keys[i] ^ salt), buckets)
 

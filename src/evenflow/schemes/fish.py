@@ -1,35 +1,37 @@
-"""FISH (`evolving`, Algorithms 1-3): recent hot keys get more candidates, the one free soonest takes the row.
+"""FISH (`evolving`, Algorithms 1-3): recent hot keys get more candidates; the one free soonest takes the row.
 
 1. Count keys over epochs with decay (:mod:`evenflow.sketches.epochs`): f_k is a share of the decayed total.
-2. ``d = max(d_min, n / 2^floor(log2(f_top / f_k)), M_k)`` candidates for a key with f_k > theta, with M_k the
-   most it has had so far; 2 candidates for any other key.
+2. ``d = max(d_min, n / 2^floor(log2(f_top / f_k)), M_k)`` candidates for a key with f_k > theta, where M_k is
+   the most it has had so far; 2 candidates for any other key.
 3. ``worker = argmin (C_w + N_w) P_w`` over the candidates: C_w messages were left when the backlog was last
-   worked out, N_w were sent since, each takes P_w seconds. Every T seconds what was served is taken off.
+   estimated, N_w have been sent since, and each takes P_w seconds. Every T seconds the messages served are
+   subtracted.
 
-Left open by the paper, and chosen here:
+Not specified by the paper, and chosen here:
 
-* M_k lives in the key's counter and dies with it. n / 2^i is rounded down. No key is hot before 1/theta
-  messages were seen. A key that is no longer hot has its first 2 candidates again, as Algorithm 2 has it.
-* ``d_min = min(n, max(2, ceil(n F_H / |H|)))`` with F_H the share of the hot keys and |H| their number at the
-  end of the epoch before, 2 until then: the paper only says that it follows from the sum of their shares.
-* Candidates are the first d distinct of ring(hash(key, i)) (:mod:`evenflow.schemes.candidate_cache`), ties go
-  to the first; with d = n to the first from the source's own offset on.
+* M_k is stored in the key's counter and is dropped with it. n / 2^i is rounded down. No key is hot during the
+  first 1/theta messages. A key that is no longer hot has its first 2 candidates again, as in Algorithm 2.
+* ``d_min = min(n, max(2, ceil(n F_H / |H|)))``, where F_H is the share of the hot keys and |H| their number
+  at the end of the previous epoch, and 2 until then: the paper only says that it follows from the sum of
+  their shares.
+* Candidates are the first d distinct values of ring(hash(key, i)) (:mod:`evenflow.schemes.candidate_cache`).
+  Ties go to the first; with d = n, to the first from the source's own offset.
 * As printed, Algorithm 3 counts a message twice, in C_w by line 18 and in N_w by line 7. Here it is counted
   once. Every T seconds ``C_w = max(0, C_w + N_w - served)`` and N_w = 0; served is the time since the last
-  look, over P_w. Messages are served whole, a part is kept for the next look: workers of equal speed that
-  were sent equally much then tie, and rounding decides nothing.
-* With s sources each owns 1/s of a worker: P_w is s times what workers report, C_w a 1/s of the backlog that
-  they report. A report of the backlog replaces C_w and N_w; it holds from its time or the last message on,
-  and is kept to a millionth (2^-20) of a message.
+  estimate divided by P_w. Only whole messages are served, and the fraction is kept for the next estimate:
+  workers of equal speed that were sent equally many messages then tie, and rounding decides nothing.
+* With s sources each owns 1/s of a worker: P_w is s times the reported time, C_w is 1/s of the reported
+  backlog. A reported backlog replaces C_w and N_w; it applies from its time or from the last message,
+  whichever is later, and is kept to a millionth (2^-20) of a message.
 * Until workers report, P_w is ``seconds_per_message``, by default workers / rate: they just keep up. A worker
-  who joins has no backlog, and the mean P_w of the others.
-* ``capacity`` (K_max) is by default max(1000, 10 n), and 2/theta where that is more: with fewer than 1/theta
-  counters every counter is above theta and every key looks hot. Up to 100 workers it is the paper's 1000.
+  that joins has no backlog and the mean P_w of the others.
+* ``capacity`` (K_max) defaults to max(1000, 10 n), or 2/theta if that is more: with fewer than 1/theta
+  counters every counter is above theta and every key looks hot. For up to 100 workers it is the paper's 1000.
 
 Every part can be switched off (Fig. 14-17): ``epochs=False`` counts over the whole stream; ``choices`` gives
 hot keys "d-choices" (`choices` Prop. 4.1, solved at the end of every epoch) or "w-choices" (all workers)
-instead of "chk"; ``assignment="counts"`` takes the candidate to which least was sent; ``ring=False`` hashes
-onto 0 .. n - 1.
+instead of "chk"; ``assignment="counts"`` takes the candidate that was sent the fewest messages;
+``ring=False`` hashes onto 0 .. n - 1.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ import numpy.typing as npt
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.ring import Ring, build_ring
-from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, flatten, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check, flatten
 from evenflow.schemes.candidate_cache import (
     WAVE,
     CandidateCache,
@@ -56,6 +58,7 @@ from evenflow.schemes.candidate_cache import (
 )
 from evenflow.schemes.choices_solver import solve_choices
 from evenflow.schemes.head import counters_for
+from evenflow.schemes.registry import register
 from evenflow.sketches.epochs import (
     ENTRIES,
     HIGHEST,
@@ -70,63 +73,107 @@ from evenflow.sketches.epochs import (
 
 CHOICES = ("chk", "d-choices", "w-choices")
 ASSIGNMENTS = ("backlog", "counts")
-LOOK, LATEST = 0, 1  # in FishState.clock
-GRAINS = 2.0**20  # of a message: a reported backlog is kept in these, so that sums with it are exact
+ESTIMATED, LATEST = 0, 1  # in FishState.clock
+GRAINS = 2.0**20  # per message: the unit of a reported backlog, so that sums with it are exact
 
 
 @register
 @dataclass(frozen=True)
 class Fish(Scheme):
-    """Recent hot keys have up to n candidates, the least backlogged takes the row; follows drift and speed.
+    """Give recent hot keys up to n candidates, of which the least backlogged takes the row.
 
-    ``decay`` is the paper's alpha, ``epoch`` N_epoch, ``capacity`` K_max, ``least_choices`` d_min and
-    ``interval`` T.
+    Follows changes of the hot keys and of the workers' speeds.
 
+    Parameters
+    ----------
+    decay
+        Factor applied to counts at the end of an epoch (alpha).
+    epoch
+        Messages per epoch (N_epoch).
+    capacity
+        Number of counters (K_max). None: max(1000, 10 n), or 2 / theta if that is more.
+    theta
+        Share above which a key is hot. None: 1 / (4 n).
+    least_choices
+        Fewest candidates of a hot key (d_min). None: derived from the hot keys' share.
+    interval
+        Seconds between two estimates of the backlog (T).
+    seconds_per_message
+        Service time assumed until workers report. None: derived from the rate.
+    rate
+        Messages per second of the logical clock, used when messages have no times.
+    replicas
+        Number of points of a worker on the ring.
+    epsilon
+        Imbalance for which d is solved, with choices="d-choices".
+    epochs
+        Whether counts decay; False counts from the start of the stream.
+    choices
+        How hot keys get candidates: "chk", "d-choices" or "w-choices".
+    assignment
+        Which candidate takes a row: the one with the least "backlog", or by "counts" the one sent least.
+    ring
+        Whether candidates come from a ring; False: hash mod n.
+
+    Examples
+    --------
     >>> router = Fish().router(workers=10)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
     [6, 8, 6, 8]
+
+    References
+    ----------
+    Huang, *Efficient Time-Evolving Stream Processing at Scale* (FISH), sections 4 and 5.
     """
 
-    decay: float = 0.2  # of counts, at the end of an epoch (alpha)
-    epoch: int = 1000  # messages
-    capacity: int | None = None  # keys counted (K_max); None: max(1000, 10 n)
-    theta: float | None = None  # share from which a key is hot; None: 1 / (4 n)
-    least_choices: int | None = None  # of a hot key (d_min); None: from the hot keys' share
-    interval: float = 10.0  # seconds between two resets of what was sent (T)
-    seconds_per_message: float | None = None  # of service, until workers report; None: from the rate
-    rate: float = 1e4  # messages per second of the logical clock, without times
-    replicas: int = 100  # points of a worker on the ring
-    epsilon: float = 1e-4  # for choices = d-choices
-    epochs: bool = True  # False: count from the start
-    choices: str = "chk"  # chk, d-choices or w-choices
-    assignment: str = "backlog"  # or counts: least sent
-    ring: bool = True  # False: candidates by hash mod n
+    decay: float = 0.2
+    epoch: int = 1000
+    capacity: int | None = None
+    theta: float | None = None
+    least_choices: int | None = None
+    interval: float = 10.0
+    seconds_per_message: float | None = None
+    rate: float = 1e4
+    replicas: int = 100
+    epsilon: float = 1e-4
+    epochs: bool = True
+    choices: str = "chk"
+    assignment: str = "backlog"
+    ring: bool = True
 
     name = "fish"
     paper = "evolving 4-5"
-    summary = "recent hot keys have many choices, the least backlogged takes the row"
+    summary = "recent hot keys have many candidates; the least backlogged one takes the row"
     needs_load = True
     needs_time = True
     needs_reports = True
     rescales = True
 
     def __post_init__(self) -> None:
-        check("decay", self.decay, 0 <= self.decay <= 1, "counters are multiplied by 0 (forget) to 1 (keep)")
-        _check_whole("epoch", self.epoch, 1, "an epoch has a whole number of messages, at least 1")
+        check("decay", self.decay, 0 <= self.decay <= 1, "it is a factor from 0 (forget) to 1 (keep)")
+        _check_whole("epoch", self.epoch, 1, "use a whole number of messages, 1 or more")
         if self.capacity is not None:
-            _check_whole("capacity", self.capacity, 1, "a sketch has a whole number of counters, at least 1")
+            _check_whole("capacity", self.capacity, 1, "use a whole number of counters, 1 or more")
         if self.theta is not None:
-            check("theta", self.theta, 0 < self.theta <= 1, "a hot key's share is above 0 and at most 1")
+            check(
+                "theta",
+                self.theta,
+                0 < self.theta <= 1,
+                "it is the share above which a key is hot, above 0 and at most 1",
+            )
         if self.least_choices is not None:
-            _check_whole("least_choices", self.least_choices, 2, "a hot key has at least 2 candidates")
-        check("interval", self.interval, self.interval > 0, "the backlog is worked out every so many seconds")
+            _check_whole("least_choices", self.least_choices, 2, "a hot key needs at least 2 candidates")
+        check("interval", self.interval, self.interval > 0, "use a number of seconds above 0")
         if self.seconds_per_message is not None:
-            rule = "a message takes some time; leave it out to assume that workers just keep up"
+            rule = "use seconds above 0, or leave it out to assume that workers just keep up"
             check("seconds_per_message", self.seconds_per_message, 0 < self.seconds_per_message < 1e9, rule)
-        check("rate", self.rate, self.rate > 0, "the logical clock needs messages per second above 0")
+        check("rate", self.rate, self.rate > 0, "use a number of messages per second above 0")
         _check_whole("replicas", self.replicas, 1, "a worker needs at least one point on the ring")
         check(
-            "epsilon", self.epsilon, 0 < self.epsilon < 1, "the imbalance to allow is a share, such as 1e-4"
+            "epsilon",
+            self.epsilon,
+            0 < self.epsilon < 1,
+            "the allowed imbalance is a share above 0 and below 1, such as 1e-4",
         )
         for name, value, known in (
             ("choices", self.choices, CHOICES),
@@ -137,16 +184,16 @@ class Fish(Scheme):
 
     @property
     def clock_rate(self) -> float:
-        """Messages per second of the logical clock, where messages have no times."""
+        """Messages per second of the logical clock, used when messages have no times."""
         return self.rate
 
     @property
     def report_interval(self) -> float:
-        """Seconds between two reports of the workers."""
+        """Seconds between two reports from the workers."""
         return self.interval
 
     def new_router(self, place: RouterPlace) -> FishRouter:
-        """Start FISH at one source."""
+        """Return a router for FISH."""
         return FishRouter(self, place)
 
     def theta_for(self, workers: int) -> float:
@@ -159,17 +206,17 @@ def _check_whole(name: str, value: int, lowest: int, rule: str) -> None:
 
 
 class FishState(NamedTuple):
-    """What one source knows: who is hot, and of each worker what it was sent and what waits there."""
+    """What one source knows: the hot keys, and the messages sent to and waiting at each worker."""
 
     loads: Int64Array
     sketch: EpochCounters
-    widths: Int32Array  # of each counter: M_k, the most candidates that its key has had
+    widths: Int32Array  # of each counter: M_k, the most candidates its key has had
     least: Int64Array  # [d_min, or d under "d-choices"], at least 2 even with one worker
     queued: Float64Array  # C_w + N_w, or all that was sent under "counts"
     cost: Float64Array  # s P_w, or 1
     waits: Float64Array  # queued times cost
-    spare: Float64Array  # the part of a message that was served at the last look
-    clock: Float64Array  # [time of the last look at the backlog, time of the last message]
+    spare: Float64Array  # fraction of a message served at the last estimate
+    clock: Float64Array  # [time of the last estimate of the backlog, time of the last message]
 
 
 class FishRules(NamedTuple):
@@ -217,7 +264,7 @@ class FishRouter(Router):
         return self.scheme.assignment == "backlog"
 
     def _settle(self) -> None:
-        """Make what follows from scheme and place: ring, cache, numbers for the kernel."""
+        """Build what is derived from scheme and place: ring, cache, parameters of the kernel."""
         scheme, place = self.scheme, self.place
         ringed = scheme.ring and place.workers > 1
         self._ring = build_ring(place.workers if ringed else 1, place.salt, scheme.replicas if ringed else 1)
@@ -241,7 +288,7 @@ class FishRouter(Router):
         _route(keys, times, out, self.state, self._cache, self._ring, self._rules, self._scratch)
 
     def report(self, report: WorkerReport) -> None:
-        """Take backlog and seconds per message from the workers, one value each."""
+        """Take the backlog and the seconds per message of each worker."""
         backlog = self._per_worker("backlog", report.backlog, 0.0)
         seconds = self._per_worker("seconds_per_message", report.seconds_per_message, 1e-9)
         if not self._infers:
@@ -252,7 +299,7 @@ class FishRouter(Router):
         if backlog is not None:
             state.queued[:] = np.rint(backlog / sources * GRAINS) / GRAINS
             state.spare[:] = 0.0
-            state.clock[LOOK] = max(state.clock[LATEST], report.time)
+            state.clock[ESTIMATED] = max(state.clock[LATEST], report.time)
         state.waits[:] = state.queued * state.cost
         self._cache.ends[WAVE] += 1
 
@@ -262,7 +309,7 @@ class FishRouter(Router):
         array = np.asarray(values, np.float64)
         if array.shape != (self.workers,) or not ((array >= lowest) & (array < 1e15)).all():
             each = f"each of {self.workers} workers"
-            raise EvenflowError(f"{name} is {values!r}; report one number from {lowest:g} on for {each}.")
+            raise EvenflowError(f"{name} is {values!r}; report a number of {lowest:g} or more for {each}.")
         return array
 
     def _rescale(self, before: int) -> None:
@@ -284,13 +331,13 @@ class FishRouter(Router):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in arrays, ring and cache included."""
+        """Bytes held in arrays, including ring and cache."""
         extra = (*flatten(self._cache), *flatten(self._ring), ("scratch", self._scratch))
         return super().nbytes + sum(array.nbytes for _, array in extra)
 
 
 def _resized(array: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
-    """Return the first ``size`` values, with ``fill`` for those that are missing."""
+    """Return the first ``size`` values, padded with ``fill``."""
     wider = np.full(size, fill, array.dtype)
     wider[: array.size] = array[:size]
     return wider
@@ -310,8 +357,8 @@ def _route(
     sketch, waits = state.sketch, state.waits
     offset, salt, ringed = rules.offset, rules.salt, rules.ringed
     for i in range(keys.size):
-        if times[i] - state.clock[LOOK] > rules.interval:
-            _look_at_backlog(state, cache, times[i])
+        if times[i] - state.clock[ESTIMATED] > rules.interval:
+            _estimate_backlog(state, cache, times[i])
         if epoch_is_over(sketch, rules.epoch):
             _measure_head(state, rules, scratch)
             close_epoch(sketch, rules.decay)
@@ -337,7 +384,7 @@ def _route(
 
 @inlined
 def _choices(state: FishState, cache: CandidateCache, entry: np.uint64, rules: FishRules) -> int:
-    """Return how many candidates the key of ``entry``, which has just been counted, has (Algorithm 2)."""
+    """Return the number of candidates for the key of ``entry``, which has just been counted (Algorithm 2)."""
     n = state.loads.size
     count = state.sketch.counts[entry]
     hot = count > rules.theta * state.sketch.sums[TOTAL]
@@ -365,10 +412,10 @@ def _choices(state: FishState, cache: CandidateCache, entry: np.uint64, rules: F
 
 
 @inlined
-def _look_at_backlog(state: FishState, cache: CandidateCache, now: float) -> None:
-    """Work out what still waits at each worker (Algorithm 3, lines 4-10)."""
-    elapsed = now - state.clock[LOOK]
-    state.clock[LOOK] = now
+def _estimate_backlog(state: FishState, cache: CandidateCache, now: float) -> None:
+    """Estimate the messages still waiting at each worker (Algorithm 3, lines 4-10)."""
+    elapsed = now - state.clock[ESTIMATED]
+    state.clock[ESTIMATED] = now
     for worker in range(state.queued.size):
         cost = state.cost[worker]
         served = state.spare[worker] + elapsed / cost
@@ -382,7 +429,7 @@ def _look_at_backlog(state: FishState, cache: CandidateCache, now: float) -> Non
 
 @kernel
 def _measure_head(state: FishState, rules: FishRules, scratch: Float64Array) -> None:
-    """Set d_min, or d under "d-choices", by the hot keys at the end of an epoch."""
+    """Set d_min, or d with "d-choices", from the hot keys at the end of an epoch."""
     sketch = state.sketch
     n = state.loads.size
     total = sketch.sums[TOTAL]
@@ -411,14 +458,14 @@ def _measure_head(state: FishState, rules: FishRules, scratch: Float64Array) -> 
 
 @inlined
 def _sort_falling(values: Float64Array, size: int) -> None:
-    """Sort in place, largest first (Shell's method: short, and needs no memory)."""
+    """Sort in place, largest first (Shell sort: short, and needs no memory)."""
     gap = size // 2
     while gap > 0:
         for i in range(gap, size):
             value = values[i]
-            place = i
-            while place >= gap and values[place - gap] < value:
-                values[place] = values[place - gap]
-                place -= gap
-            values[place] = value
+            index = i
+            while index >= gap and values[index - gap] < value:
+                values[index] = values[index - gap]
+                index -= gap
+            values[index] = value
         gap //= 2

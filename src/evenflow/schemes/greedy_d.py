@@ -1,12 +1,11 @@
-"""Greedy-d (`choices` III-B; Azar et al.): every key has d candidates, hot or not, the least loaded takes the
-message.
+"""Greedy-d (`choices` III-B; Azar et al.): the least loaded of d candidates, for hot and cold keys alike.
 
 ``worker = argmin(load[candidate 0], ..., load[candidate d - 1])``; d = 1 is key grouping, d = 2 Partial Key
 Grouping.
 
-Left open by the paper: ties go to the first candidate. Candidates are distinct by default; ``distinct=False``
-takes the first d hashes as they are. With d >= n distinct candidates every worker is one, and the rule is
-that of W-Choices for a head key, ties included.
+Not specified by the paper: ties go to the first candidate. Candidates are distinct by default;
+``distinct=False`` takes the first d hashes as they are. With d >= n distinct candidates every worker is a
+candidate, and the rule is that of W-Choices for a head key, including ties.
 """
 
 from __future__ import annotations
@@ -18,39 +17,53 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import candidate
-from evenflow.schemes.base import Router, RouterPlace, Scheme, check, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme, check
 from evenflow.schemes.head import least_of_all
+from evenflow.schemes.registry import register
 
 
 @register
 @dataclass(frozen=True)
 class GreedyD(Scheme):
-    """The least loaded of d candidates per key, for all keys alike: O(d) per message.
+    """Send a message to the least loaded of its key's d candidates: O(d) per message.
 
+    Parameters
+    ----------
+    choices
+        Number of candidates of every key (d).
+    distinct
+        Whether the candidates must differ.
+
+    Examples
+    --------
     >>> GreedyD(choices=3).router(workers=10).route(np.array([1, 1, 1, 1], np.uint64)).tolist()
     [6, 1, 9, 6]
+
+    References
+    ----------
+    Nasir et al., *When Two Choices Are not Enough* (ICDE 2016), section III-B.
     """
 
-    choices: int = 2  # candidates of every key
-    distinct: bool = True  # candidates never coincide
+    choices: int = 2
+    distinct: bool = True
 
     name = "greedy-d"
     aliases = ("greedy",)
     paper = "choices III-B"
-    summary = "d candidates for every key, the least loaded takes the row"
+    summary = "d candidates for every key; the least loaded one takes the row"
     needs_load = True
 
     def __post_init__(self) -> None:
         good = isinstance(self.choices, int) and 1 <= self.choices <= 2**20
-        check("choices", self.choices, good, "a key has a whole number of candidates, 1 to 2**20")
+        check("choices", self.choices, good, "use a whole number of candidates, 1 to 2**20")
 
     def new_router(self, place: RouterPlace) -> GreedyDRouter:
-        """Start Greedy-d at one source."""
+        """Return a router for Greedy-d."""
         return GreedyDRouter(self, place)
 
 
 class GreedyDState(NamedTuple):
-    """Messages sent to each worker, and where ``least_of_all`` stands."""
+    """Messages sent to each worker, and the cursor of ``least_of_all``."""
 
     loads: Int64Array
     cursor: Int64Array

@@ -1,22 +1,22 @@
-"""What the head schemes of `choices` share: who is hot, and where a hot or a cold key may go.
+"""Common parts of the head schemes of `choices`: which keys are hot, and where hot and cold keys may go.
 
-Head (III-A): ``H = {k : count(k) >= theta * N}`` by this source's SpaceSaving sketch after N messages, the
-current one included. The tail is routed as Partial Key Grouping routes it (Algorithm 1: d = 2).
+Head (III-A): ``H = {k : count(k) >= theta * N}`` according to this source's SpaceSaving sketch after N
+messages, including the current one. The tail is routed as in Partial Key Grouping (Algorithm 1: d = 2).
 
-Left open by the paper, and chosen here:
+Not specified by the paper, and chosen here:
 
-* ``theta`` defaults to 1/(5n), the paper's conservative end of its range 1/(5n) .. 2/n.
-* ``capacity`` of the sketch defaults to max(1000, 10 n), and to 2/theta where that is more: with fewer than
-  1/theta counters every counter is above theta and every key looks hot. The error is never added to the
-  count.
+* ``theta`` defaults to 1/(5n), the conservative end of the paper's range 1/(5n) .. 2/n.
+* ``capacity`` of the sketch defaults to max(1000, 10 n), or 2/theta if that is more: with fewer than 1/theta
+  counters every counter is above theta and every key looks hot. The error is never added to the count.
 * No key is head before N >= 1/theta: until then a single message would be a share of theta. ``warm_up=False``
-  has no such rule, as the authors' simulator.
-* "Lowest load" over all workers breaks ties in the order offset, offset + 1, ... (mod n), with an offset of
-  the source's own, so that identical sources do not herd onto worker 0.
+  drops this rule, as in the authors' simulator.
+* "Lowest load" over all workers breaks ties in the order offset, offset + 1, ... (mod n), with an offset per
+  source, so that identical sources do not herd onto worker 0.
 
-``least_of_all`` finds that worker in O(1) amortised, exactly. Loads only grow, so it keeps a level that no
-load is below and a place before which every load is above the level, and sweeps on from there. A sweep that
-ends has found every load above the level; it cost n steps and the level rises, which takes n messages.
+``least_of_all`` finds that worker exactly, in O(1) amortised. Loads only grow, so it keeps a level that no
+load is below and a position before which every load is above the level, and continues the sweep from there. A
+completed sweep has found every load above the level; it took n steps, and the level rises, which takes n
+messages.
 """
 
 from __future__ import annotations
@@ -36,38 +36,50 @@ from evenflow.sketches.space_saving import Counters, SpaceSaving, count_of, new_
 
 @dataclass(frozen=True)
 class HeadScheme(Scheme):
-    """Parameters of every head scheme; None takes the default for the number of workers."""
+    """Common parameters of the head schemes; n is the number of workers.
 
-    theta: float | None = None  # share from which a key is head; None: the default 1 / (5 n)
-    capacity: int | None = None  # keys that the sketch counts; None: max(1000, 10 n)
-    distinct: bool = True  # candidates never coincide
-    warm_up: bool = True  # no key is head before 1 / theta messages
+    Parameters
+    ----------
+    theta
+        Share of the stream from which a key is hot. None: 1 / (5 n).
+    capacity
+        Number of counters of the sketch. None: max(1000, 10 n), or 2 / theta if that is more.
+    distinct
+        Whether a key's candidates must differ.
+    warm_up
+        Whether no key is hot before 1 / theta messages.
+    """
+
+    theta: float | None = None
+    capacity: int | None = None
+    distinct: bool = True
+    warm_up: bool = True
 
     needs_load = True
     learns = True
 
     def __post_init__(self) -> None:
         if self.theta is not None:
-            rule = "a head key's least share of the stream is 1e-7 to 1, by default 1 / (5 workers)"
+            rule = "the share from which a key is hot must be 1e-7 to 1; the default is 1 / (5 workers)"
             check("theta", self.theta, 1e-7 <= self.theta <= 1, rule)
         if self.capacity is not None:
             good = isinstance(self.capacity, int) and self.capacity >= 1
-            check("capacity", self.capacity, good, "a sketch has a whole number of counters, at least 1")
+            check("capacity", self.capacity, good, "use a whole number of counters, 1 or more")
 
     def theta_for(self, workers: int) -> float:
-        """Return the share from which a key is head."""
+        """Return the share from which a key is hot."""
         return 1 / (5 * workers) if self.theta is None else float(self.theta)
 
 
 def counters_for(workers: int, capacity: int | None, theta: float | None) -> int:
-    """Return the number of counters of each source's sketch: ``capacity``, or enough for ``theta``."""
+    """Return the number of counters of a source's sketch: ``capacity``, or enough for ``theta``."""
     if capacity is not None:
         return capacity
     return max(1000, 10 * workers, 0 if theta is None else math.ceil(2 / theta))
 
 
 class HeadState(NamedTuple):
-    """Messages sent to each worker, the sketch, and where ``least_of_all`` stands: [level, place]."""
+    """Messages sent to each worker, the sketch, and the cursor of ``least_of_all``: [level, position]."""
 
     loads: Int64Array
     sketch: Counters
@@ -82,23 +94,23 @@ def new_head_state(scheme: HeadScheme, workers: int) -> HeadState:
 
 
 class HeadRouter(Router):
-    """A head scheme at one source; its state has the field ``sketch``."""
+    """A head scheme at one source; ``state`` has a field ``sketch``."""
 
     scheme: HeadScheme
 
     @property
     def theta(self) -> float:
-        """The share from which a key is head."""
+        """The share from which a key is hot."""
         return self.scheme.theta_for(self.workers)
 
     @property
     def least(self) -> float:
-        """What theta N must have reached before a key can be head."""
+        """The value of theta N from which keys can be hot."""
         return 1.0 if self.scheme.warm_up else 0.0
 
     @property
     def sketch(self) -> SpaceSaving:
-        """This source's sketch, which goes on with the router; SpaceSaving.merged merges several sources'."""
+        """This source's sketch, a live view; SpaceSaving.merged merges those of several sources."""
         return SpaceSaving.over(self.state.sketch)
 
     def _learn(self, others: Sequence[HeadRouter], share: float) -> None:
@@ -108,7 +120,7 @@ class HeadRouter(Router):
 
     @property
     def head(self) -> tuple[UInt64Array, Int64Array]:
-        """The keys that are head now and their counts, most frequent first."""
+        """The keys that are hot now and their counts, most frequent first."""
         counters = self.state.sketch
         warm = self.theta * counters.total[0] >= self.least
         keys, counts, _ = top_counters(counters, self.theta if warm else math.inf)
@@ -117,14 +129,14 @@ class HeadRouter(Router):
 
 @inlined
 def is_head(sketch: Counters, entry: int, theta: float, least: float) -> bool:
-    """Say whether the key of ``entry``, which has just been counted, is head."""
+    """Return whether the key of ``entry``, which has just been counted, is hot."""
     share = theta * sketch.total[0]
     return share >= least and count_of(sketch, entry) >= share
 
 
 @inlined
 def tail_worker(key: np.uint64, loads: Int64Array, salt: np.uint64, distinct: bool) -> int:
-    """Return the less loaded of two candidates, the first if they are equal."""
+    """Return the less loaded of two candidates, the first in a tie."""
     worker = candidate(key, 0, salt, loads.size)
     other = second_candidate(key, worker, salt, loads.size, distinct)
     return other if loads[other] < loads[worker] else worker
@@ -132,23 +144,23 @@ def tail_worker(key: np.uint64, loads: Int64Array, salt: np.uint64, distinct: bo
 
 @inlined
 def least_of_all(loads: Int64Array, cursor: Int64Array, offset: int) -> int:
-    """Return the first worker of lowest load, counting from ``offset``, and let the sweep stand behind it."""
+    """Return the first worker of lowest load, counting from ``offset``, and move the cursor behind it."""
     n = loads.size
     level = cursor[0]
-    for place in range(cursor[1], n):
-        worker = place + offset if place + offset < n else place + offset - n
+    for position in range(cursor[1], n):
+        worker = position + offset if position + offset < n else position + offset - n
         if loads[worker] == level:
-            cursor[1] = place + 1
+            cursor[1] = position + 1
             return worker
     best = offset
-    best_place = 0
-    for place in range(n):
-        worker = place + offset if place + offset < n else place + offset - n
+    best_position = 0
+    for position in range(n):
+        worker = position + offset if position + offset < n else position + offset - n
         if loads[worker] < loads[best]:
             best = worker
-            best_place = place
+            best_position = position
         if loads[best] == level + 1:
             break
     cursor[0] = loads[best]
-    cursor[1] = best_place + 1
+    cursor[1] = best_position + 1
     return best

@@ -1,27 +1,29 @@
-"""Where the tracked keys go (`functions` 4.2 and 4.3): the algorithms scan, redist and readj.
+"""Placement of the tracked keys (`functions` 4.2 and 4.3): the algorithms scan, redist and readj.
 
-Each starts from the keys' old workers and tries placements; the one of lowest utility U(rho, gamma) is taken.
-rho says how far apart the loads of the keys placed so far are (Eq. 19, 20), gamma what has migrated (Eq. 18).
+Each algorithm starts from the keys' old workers and tries placements, taking the one of lowest utility U(rho,
+gamma). rho is the spread of the loads of the keys placed so far (Eq. 19, 20), gamma what has migrated (Eq.
+18).
 
-* ``scan`` places the keys by falling frequency.
-* ``redist`` places, of all keys left, the one that has the placement of lowest U / f.
+* ``scan`` places the keys by decreasing frequency.
+* ``redist`` places, of all remaining keys, the one with the placement of lowest U / f.
 * ``readj`` starts from the old placement and moves or swaps keys while that lowers rho, largest gain in U per
-  frequency moved first.
+  moved frequency first.
 
-Left open by the paper or contradicted by it, and chosen here: rho is the geometric mean over the resources
-that are not constant (4.4). What is no longer tracked migrates over D_o, the ideal is over D_a, as in Eq. 18
-(the algorithms print other sets). redist adds the migration of the key it chose, from that key's own old
-worker. In readj a readjustment that does not lower rho is skipped (the printed `break`); gains of a round are
-against U of the placement before the round; "no key" has frequency 0; keys of equal frequency are not
-swapped; a key is readjusted at most 5 times; keys of workers that leave go to the new ring's worker. Among
-equals the first wins: workers by number, keys as they are given.
+Not specified by the paper or contradicted by it, and chosen here: rho is the geometric mean over the
+resources that are not constant (4.4). Keys no longer tracked migrate over D_o, and the ideal is over D_a, as
+in Eq. 18 (the algorithms print other sets). redist adds the migration of the key it chose, from that key's
+own old worker. In readj a readjustment that does not lower rho is skipped (the printed `break`); gains of a
+round are relative to U of the placement before the round; "no key" has frequency 0; keys of equal frequency
+are not swapped; a key is readjusted at most 5 times; keys of leaving workers go to the new ring's worker. In
+a tie the first wins: workers by number, keys in the given order.
 
-Cost: R keys on n workers take scan R n, redist about R (R + n) and a round of readj about R R / n evaluations
-of U, each O(1). redist compares, key by key, staying with the best place elsewhere; readj leaves out pairs of
-workers of which neither is most or least loaded in any resource. Neither changes what comes out.
+Cost: for R keys on n workers, scan takes R n, redist about R (R + n) and a round of readj about R R / n
+evaluations of U, each O(1). For each key, redist compares staying with the best placement elsewhere; readj
+skips pairs of workers of which neither is most or least loaded in any resource. Neither shortcut changes the
+result.
 
-Beyond the paper: ``shares`` are the workers' capacities, 1 on average; a key that costs c takes c / share of
-its worker, and these loads are what is balanced. Uneven shares cost redist about R R n evaluations.
+Beyond the paper: ``shares`` are the workers' capacities, 1 on average; a key that costs c adds c / share to
+the load of its worker, and these loads are balanced. With uneven shares redist takes about R R n evaluations.
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ _A, _APM, _APLM, _ATM, _ATLM = range(5)
 
 
 class Build(NamedTuple):
-    """A placement in the making; r numbers the resources that are not constant, k keys, i workers."""
+    """A placement under construction, indexed by non-constant resource r, key k and worker i."""
 
     frequencies: Float64Array  # of k
     costs: Float64Array  # [r, k]: beta_r(f)
     state: Float64Array  # of k: beta_s(f)
-    old: Int32Array  # of k: worker before; may have left
+    old: Int32Array  # of k: old worker, which may have left
     shares: Float64Array  # of i: capacity, 1 on average
     theta: Float64Array  # of r
-    where: Int32Array  # of k: worker after, the result
+    where: Int32Array  # of k: new worker, the result
     loads: Float64Array  # [r, i]
     totals: Float64Array  # of r
     ends: Float64Array  # [r, 0..2]: highest, lowest and second lowest load
@@ -70,11 +72,11 @@ def place(
     ideal: float,
     shares: Float64Array | None = None,
 ) -> Int32Array:
-    """Return the new workers of keys with ``frequencies`` that have been on ``old``.
+    """Return the new workers of keys with ``frequencies`` that have been on the workers ``old``.
 
-    ``ring`` is where the new ring has them, ``moved`` what migrates of the keys no longer tracked, ``ideal``
-    one worker's share of the state of all keys tracked before or after, ``shares`` the workers' capacities
-    (default: all alike).
+    ``ring``: the keys' workers on the new ring. ``moved``: state that migrates with keys no longer tracked.
+    ``ideal``: one worker's share of the state of all keys tracked before or after. ``shares``: the workers'
+    capacities (default: equal).
 
     >>> spread = Costs("LLL", domain=4)
     >>> f, home = np.array([0.4, 0.3, 0.2, 0.1]), np.zeros(4, np.int32)
@@ -166,7 +168,7 @@ def _utility_at(b: Build, k: int, i: int) -> float:
 
 @inlined
 def _utility_elsewhere(b: Build, k: int) -> float:
-    """Return the lowest U that workers other than the old one could give: each resource at its best one."""
+    """Return a lower bound of U on workers other than the old one: each resource at its best worker."""
     resources = b.theta.size
     home = b.old[k]
     product = 1.0 if resources else 0.0
@@ -180,7 +182,7 @@ def _utility_elsewhere(b: Build, k: int) -> float:
 
 @inlined
 def _best_worker(b: Build, k: int, scale: float) -> int:
-    """Return the first worker of lowest U / ``scale`` (equal after rounding is equal)."""
+    """Return the first worker of lowest U / ``scale`` (values equal after rounding tie)."""
     best = -1
     lowest = np.inf
     for i in range(b.loads.shape[1]):
@@ -229,8 +231,8 @@ def _scan(b: Build) -> None:
 def _redist(b: Build, alike: bool, even: bool) -> None:
     """Place the best key until none is left.
 
-    ``alike``: all resources order the workers alike. ``even``: so are all capacities; only then is the least
-    loaded worker the best one elsewhere.
+    ``alike``: all resources order the workers equally. ``even``: all capacities are equal; only then is the
+    least loaded worker the best one elsewhere.
     """
     workers = b.loads.shape[1]
     for _ in range(b.where.size):
@@ -254,14 +256,14 @@ def _redist(b: Build, alike: bool, even: bool) -> None:
 
 
 class Sides(NamedTuple):
-    """What readj looks up: who is on which worker, and which workers matter."""
+    """Lookup tables of readj: the keys of each worker, and the workers that matter."""
 
-    members: Int32Array  # keys by worker, each worker's in their order
-    first: Int32Array  # of each worker: its first place in members; one more at the end
-    moves: Int32Array  # of each key: how often it was readjusted
+    members: Int32Array  # keys by worker, in order within each worker
+    first: Int32Array  # of each worker: its first index in members; one more at the end
+    moves: Int32Array  # of each key: number of readjustments
     extreme: BoolArray  # of each worker: most or least loaded in some resource?
     three: Int32Array  # [r, 0 | 1, 0..2]: the three most and the three least loaded workers, -1 for none
-    rest: Float64Array  # [r, 0 | 1]: highest and lowest load but for the pair looked at
+    rest: Float64Array  # [r, 0 | 1]: highest and lowest load outside the current pair
 
 
 def new_sides(b: Build) -> Sides:
@@ -294,12 +296,12 @@ def _sort_members(b: Build, s: Sides) -> None:
 
 @inlined
 def _sum_loads(b: Build, s: Sides) -> None:
-    """Add up all loads afresh, so that rounding does not pile up."""
+    """Recompute all loads, so that rounding errors do not accumulate."""
     for r in range(b.theta.size):
         for i in range(b.loads.shape[1]):
             load = 0.0
-            for place in range(s.first[i], s.first[i + 1]):
-                load += b.costs[r, s.members[place]]
+            for member in range(s.first[i], s.first[i + 1]):
+                load += b.costs[r, s.members[member]]
             b.loads[r, i] = load / b.shares[i]
 
 
@@ -341,7 +343,7 @@ def _leave_out(b: Build, s: Sides, i: int, j: int) -> None:
 
 @inlined
 def _rho_after(b: Build, s: Sides, i: int, key: int, j: int, other: int) -> float:
-    """Return rho after ``key`` went from i to j and ``other`` (-1: none) from j to i."""
+    """Return rho after moving ``key`` from i to j and ``other`` (-1: none) from j to i."""
     product = 1.0
     for r in range(b.theta.size):
         change = b.costs[r, key] - (b.costs[r, other] if other >= 0 else 0.0)
@@ -355,7 +357,7 @@ def _rho_after(b: Build, s: Sides, i: int, key: int, j: int, other: int) -> floa
 
 @inlined
 def _migrates(b: Build, key: int, i: int, j: int) -> float:
-    """Return what moving ``key`` from i to j adds to the migration; less than 0 if it comes home (Eq. 22)."""
+    """Return what moving ``key`` from i to j adds to the migration; negative if it returns home (Eq. 22)."""
     if key < 0:
         return 0.0
     return (b.state[key] if b.old[key] == i else 0.0) - (b.state[key] if b.old[key] == j else 0.0)
@@ -363,7 +365,7 @@ def _migrates(b: Build, key: int, i: int, j: int) -> float:
 
 @inlined
 def _gain(b: Build, s: Sides, i: int, key: int, j: int, other: int, rho: float, before: float) -> float:
-    """Return the gain in U per frequency moved, or minus infinity where rho is not lowered."""
+    """Return the gain in U per moved frequency, or minus infinity if rho is not lowered."""
     after = _rho_after(b, s, i, key, j, other)
     if after >= rho:
         return -np.inf
@@ -396,17 +398,17 @@ def _readj(b: Build, s: Sides) -> None:
                 if i == j or not (s.extreme[i] or s.extreme[j]):
                     continue
                 _leave_out(b, s, i, j)
-                for place in range(s.first[i], s.first[i + 1]):
-                    key = s.members[place]
+                for member in range(s.first[i], s.first[i + 1]):
+                    key = s.members[member]
                     if s.moves[key] >= MOST_MOVES:
                         continue
                     gain = _gain(b, s, i, key, j, -1, rho, before)
                     if gain > best:
                         best, best_key, best_other, best_worker = gain, key, -1, j
                     if i > j:
-                        continue  # these swaps were looked at as (j, i)
-                    for place_j in range(s.first[j], s.first[j + 1]):
-                        other = s.members[place_j]
+                        continue  # these swaps were tried as (j, i)
+                    for other_member in range(s.first[j], s.first[j + 1]):
+                        other = s.members[other_member]
                         if s.moves[other] >= MOST_MOVES or b.frequencies[other] == b.frequencies[key]:
                             continue
                         gain = _gain(b, s, i, key, j, other, rho, before)

@@ -1,8 +1,8 @@
-"""Sources of ``explicit`` that share one map (`functions` has one splitter).
+"""One map shared by all sources of ``explicit`` (`functions` has a single splitter).
 
-After every ``every`` messages per source they look whether a resource is out of tolerance and a new map is
-worth its migration, as a single router does, from the sum of their counts. When the number of workers changes
-they make the new map from all counts. Routers that were equal and get the same counts stay equal.
+Every ``every`` messages per source, they check, from the sum of their counts, whether a resource is out of
+tolerance and a new map is worth its migration, just as a single router does. When the number of workers
+changes, the new map is made from all counts. Routers that were equal and get the same counts stay equal.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class OneMap(Coordinator):
 
     def __init__(self, scheme: Explicit, routers: Sequence[Any]):
         super().__init__(routers)
-        self._looked_at = 0
-        self._missed = 0.0  # balance missed by not adopting better maps, as a single router adds it up
+        self._checked_at = 0
+        self._missed = 0.0  # balance missed by not adopting better maps, summed as in a single router
         self.every = scheme.look_every * len(routers)
         place = dataclasses.replace(self.routers[0].place, sources=1)
-        # has the function, and no counters: cheap to try things on
+        # has the map but no counters, so trials are cheap
         self._model = ExplicitRouter(dataclasses.replace(scheme, counting=False), place)
 
     @property
     def next_message(self) -> int:
-        """Before which message the routers look."""
-        return self._looked_at + self.every if self.every else NEVER
+        """The message before which the next check is due."""
+        return self._checked_at + self.every if self.every else NEVER
 
     def before(self, message: int) -> None:
-        """Look, and adopt a new map if waiting has cost as much as migrating."""
-        self._looked_at = message
+        """Check the balance; adopt a new map once waiting has cost as much as migrating."""
+        self._checked_at = message
         model = self._model
         keys, counts, total = self._counted()
         costs, workers = model.scheme.costs, model.workers
@@ -62,7 +62,7 @@ class OneMap(Coordinator):
                 router.rebuild(keys, counts, total)
 
     def rescale(self, workers: int) -> None:
-        """Change the number of workers of all routers, by the counts of all."""
+        """Change the number of workers of all routers, using the counts of all."""
         keys, counts, total = self._counted()
         for router in (self._model, *self.routers):
             if total > 0:
@@ -71,7 +71,7 @@ class OneMap(Coordinator):
                 router.rescale(workers)
 
     def _counted(self) -> tuple[UInt64Array, Int64Array, int]:
-        """Return keys, their counts and of how many messages, of all sources."""
+        """Return keys, their counts and the number of messages counted, over all sources."""
         counted = [router.counted() for router in self.routers]
         keys, counts = add_up([(keys, counts) for keys, counts, _ in counted])
         return keys, counts, sum(total for _, _, total in counted)

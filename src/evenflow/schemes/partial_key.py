@@ -1,9 +1,10 @@
 """Partial Key Grouping (`choices` II-B; Nasir et al., ICDE 2015): the less loaded of a key's two candidates.
 
-``worker = argmin(load[candidate 0], load[candidate 1])``, loads as this source knows them from what it sent.
+``worker = argmin(load[candidate 0], load[candidate 1])``, where a load counts the messages of this source.
 
-Left open by the paper: ties go to the first candidate; whether the two candidates may coincide (the authors'
-simulator: yes, Storm: no). Here they are distinct by default; ``distinct=False`` takes the first two hashes.
+Not specified by the paper: ties go to the first candidate. The two candidates may coincide in the authors'
+simulator but not in Storm; here they are distinct by default, and ``distinct=False`` takes the first two
+hashes.
 """
 
 from __future__ import annotations
@@ -15,28 +16,40 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import candidate, second_candidate
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
+from evenflow.schemes.registry import register
 
 
 @register
 @dataclass(frozen=True)
 class PartialKey(Scheme):
-    """Two candidates per key, the less loaded one takes the message; balanced while no key exceeds 2/n.
+    """Send a message to the less loaded of its key's two candidates; balanced while no key exceeds 2/n.
 
+    Parameters
+    ----------
+    distinct
+        Whether the two candidates must differ.
+
+    Examples
+    --------
     >>> PartialKey().router(workers=10).route(np.array([1, 1, 1, 1], np.uint64)).tolist()
     [6, 1, 6, 1]
+
+    References
+    ----------
+    Nasir et al., *When Two Choices Are not Enough* (ICDE 2016), section II-B.
     """
 
-    distinct: bool = True  # the two candidates never coincide
+    distinct: bool = True
 
     name = "partial-key"
     aliases = ("pkg",)
     paper = "choices II-B"
-    summary = "two candidates per key, the less loaded takes the row"
+    summary = "two candidates per key; the less loaded one takes the row"
     needs_load = True
 
     def new_router(self, place: RouterPlace) -> PartialKeyRouter:
-        """Start Partial Key Grouping at one source."""
+        """Return a router for Partial Key Grouping."""
         return PartialKeyRouter(self, place)
 
 

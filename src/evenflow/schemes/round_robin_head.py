@@ -1,12 +1,11 @@
-"""Round-Robin head (`choices` III-B, the baseline "RR"): head keys are dealt out in turn, a tail key has two
-choices.
+"""Round-Robin head (`choices` III-B, the baseline "RR"): head keys in turn, two candidates for tail keys.
 
 ``worker = offset + (head messages so far) mod n`` for a head key, the less loaded of two candidates for a
 tail key.
 
-Left open by the paper: everything in :mod:`evenflow.schemes.head`; the turn starts at the source's offset.
-The loads that the tail looks at count head messages too; these are spread evenly, so leaving them out would
-change a load difference by at most one.
+What the paper does not specify is described in :mod:`evenflow.schemes.head`. The round robin starts at the
+source's offset. The loads compared for tail keys include head messages; these are spread evenly, so leaving
+them out would change a load difference by at most one.
 """
 
 from __future__ import annotations
@@ -16,33 +15,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array, kernel
-from evenflow.schemes.base import RouterPlace, register
+from evenflow.schemes.base import RouterPlace
 from evenflow.schemes.head import HeadRouter, HeadScheme, HeadState, is_head, new_head_state, tail_worker
+from evenflow.schemes.registry import register
 from evenflow.sketches.space_saving import count_key
 
 
 @register
 @dataclass(frozen=True)
 class RoundRobinHead(HeadScheme):
-    """Hot keys are dealt out one by one, blind to load: the tail must find its own balance.
+    """Send hot keys to all workers in turn, regardless of load; only the tail is balanced by load.
 
+    Parameters
+    ----------
+    theta, capacity, distinct, warm_up
+        See :class:`~evenflow.schemes.head.HeadScheme`.
+
+    Examples
+    --------
     >>> router = RoundRobinHead(theta=0.5).router(workers=4)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
     [2, 0, 1, 2]
+
+    References
+    ----------
+    Nasir et al., *When Two Choices Are not Enough* (ICDE 2016), section III-B.
     """
 
     name = "round-robin-head"
     aliases = ("rr",)
     paper = "choices III-B"
-    summary = "hot keys round robin over all workers, the rest have two choices"
+    summary = "hot keys go to all workers in turn, the rest have two candidates"
 
     def new_router(self, place: RouterPlace) -> RoundRobinHeadRouter:
-        """Start the Round-Robin head at one source."""
+        """Return a router for the Round-Robin head."""
         return RoundRobinHeadRouter(self, place)
 
 
 class RoundRobinHeadRouter(HeadRouter):
-    """The Round-Robin head at one source; ``state.cursor[1]`` is the worker whose turn is next."""
+    """The Round-Robin head at one source; ``state.cursor[1]`` is the next worker."""
 
     scheme: RoundRobinHead
 

@@ -1,6 +1,6 @@
-"""Shuffle grouping (`choices` II-B): round robin over the workers, whatever the key.
+"""Shuffle grouping (`choices` II-B): round robin over the workers, regardless of the key.
 
-Identical sources would all start at worker 0; each starts at its own offset instead (DECISIONS: all schemes).
+Each source starts at its own offset, since otherwise identical sources would all start at worker 0.
 """
 
 from __future__ import annotations
@@ -11,30 +11,37 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
+from evenflow.schemes.registry import register
 
 
 @register
 @dataclass(frozen=True)
 class Shuffle(Scheme):
-    """Deal messages out one by one: perfect balance, every key's state on every worker.
+    """Send messages to the workers in turn: perfect balance, with every key's state on every worker.
 
+    Examples
+    --------
     >>> Shuffle().router(workers=3).route(np.zeros(4, np.uint64)).tolist()
     [0, 1, 2, 0]
+
+    References
+    ----------
+    Nasir et al., *When Two Choices Are not Enough* (ICDE 2016), section II-B.
     """
 
     name = "shuffle"
     aliases = ("sg",)
     paper = "choices II-B"
-    summary = "round robin: perfect balance, every key everywhere"
+    summary = "round robin: perfect balance, every key on every worker"
 
     def new_router(self, place: RouterPlace) -> ShuffleRouter:
-        """Start shuffle grouping at one source."""
+        """Return a router for shuffle grouping."""
         return ShuffleRouter(self, place)
 
 
 class ShuffleState(NamedTuple):
-    """Messages sent to each worker, and the worker that is next."""
+    """Messages sent to each worker, and the next worker."""
 
     loads: Int64Array
     next: Int64Array

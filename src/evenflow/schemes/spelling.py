@@ -1,10 +1,9 @@
-"""The one spelling of schemes, on the command line and in files: ``d-choices:epsilon=1e-3,distinct=no,fill``.
+"""Schemes as text, on the command line and in files: ``d-choices:epsilon=1e-3,distinct=no,fill``.
 
-A scheme is its name or an alias, then, after a colon, parameters as ``name=value``. Schemes and parameters
-are both separated by commas: a piece with an equals sign and no colon before it belongs to the scheme on
-its left. :mod:`evenflow.spec` says how values are written.
-``all`` is every scheme there is. A name may be that of a class, ``own_scheme:Sticky``: see
-:mod:`evenflow.schemes.plugins`.
+A scheme is a name or alias, optionally followed by a colon and parameters as ``name=value``. Commas separate
+both schemes and parameters: a part with an equals sign and no colon before it belongs to the scheme on its
+left. :mod:`evenflow.spec` defines the syntax of values. ``all`` stands for every scheme. A name can also
+refer to a class, as in ``own_scheme:Sticky``; see :mod:`evenflow.schemes.plugins`.
 """
 
 from __future__ import annotations
@@ -14,15 +13,16 @@ from functools import partial
 
 from evenflow import spec
 from evenflow.errors import EvenflowError
-from evenflow.schemes.base import Scheme, is_known, list_schemes, scheme
+from evenflow.schemes.base import Scheme
 from evenflow.schemes.plugins import load_scheme
+from evenflow.schemes.registry import is_known, list_schemes, scheme
 from evenflow.spec import build
 
-_EXAMPLE = "Write for example key,d-choices:epsilon=1e-3,fill."
+_EXAMPLE = "as in key,d-choices:epsilon=1e-3,fill"
 
 
 def parse_schemes(text: str) -> list[Scheme]:
-    """Return the schemes that ``text`` spells, in order, each once.
+    """Return the schemes in ``text``, in order and without duplicates.
 
     >>> [str(found) for found in parse_schemes("pkg,d-c:epsilon=1e-3,distinct=no,fill")]
     ['partial-key', 'd-choices(distinct=False, epsilon=0.001)', 'fill']
@@ -44,7 +44,7 @@ def parse_schemes(text: str) -> list[Scheme]:
 
 
 def parse_scheme(text: str) -> Scheme:
-    """Return the one scheme that ``text`` spells.
+    """Return the scheme in ``text``.
 
     >>> parse_scheme("fill:split=no")
     Fill(epsilon=0.02, split=False, horizon=10000)
@@ -52,7 +52,7 @@ def parse_scheme(text: str) -> Scheme:
     name, _, rest = (part.strip() for part in text.partition(":"))
     if not name or "=" in name:
         known = ", ".join(list_schemes())
-        raise EvenflowError(f"{text.strip()!r} is not a scheme; known are {known}. {_EXAMPLE}")
+        raise EvenflowError(f"{text.strip()!r} is not a scheme; use one of {known}, {_EXAMPLE}.")
     their_class, _, parameters = rest.partition(":")
     if their_class.isidentifier() and name.replace(".", "").isidentifier() and not is_known(name):
         kind = load_scheme(f"{name}:{their_class}")
@@ -61,19 +61,16 @@ def parse_scheme(text: str) -> Scheme:
 
 
 def as_scheme(given: str | Scheme) -> Scheme:
-    """Return the scheme that a spelling such as ``"explicit:algorithm=scan"`` stands for.
-
-    A scheme stands for itself.
-    """
+    """Return a scheme from text such as ``"explicit:algorithm=scan"``; a `Scheme` is returned as it is."""
     if isinstance(given, str):
         return parse_scheme(given)
     if not isinstance(given, Scheme):
-        raise EvenflowError(f"scheme is {given!r}; it is a name such as 'partial-key', or a Scheme.")
+        raise EvenflowError(f"scheme is {given!r}; pass a name such as 'partial-key', or a Scheme.")
     return given
 
 
 def spell(found: Scheme) -> str:
-    """Return the spelling that makes ``found`` again, without what is default.
+    """Return the text from which `parse_scheme` makes ``found``, without defaults.
 
     >>> spell(parse_scheme("explicit:alpha=1.2+1.3+1.2,window=1e4"))
     'explicit:alpha=1.2+1.3+1.2,window=10000'

@@ -1,10 +1,11 @@
 """Power of Two Choices (`heterogeneous` 4.3, 6; Azar et al.): the less loaded of two random workers.
 
-``worker = argmin(load[R1(m)], load[R2(m)])`` with R1, R2 random numbers of the message m, whatever its key.
+``worker = argmin(load[R1(m)], load[R2(m)])`` with R1, R2 random numbers of the message m, regardless of its
+key.
 
-Left open by the paper: the random numbers, here hashes of (seed, source, number of the message), so that a
-run can be repeated; ties go to the first; whether the two may coincide: by default not, ``distinct=False``
-draws with replacement as Azar et al. do.
+Not specified by the paper: the random numbers are hashes of (seed, source, message number), so that runs can
+be repeated. Ties go to the first worker. The two workers are distinct by default; ``distinct=False`` draws
+with replacement, as Azar et al. do.
 """
 
 from __future__ import annotations
@@ -16,28 +17,40 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, kernel
 from evenflow.keys import GOLDEN, mix, to_range
-from evenflow.schemes.base import Router, RouterPlace, Scheme, register
+from evenflow.schemes.base import Router, RouterPlace, Scheme
+from evenflow.schemes.registry import register
 
 
 @register
 @dataclass(frozen=True)
 class TwoChoices(Scheme):
-    """Two random workers per message, the less loaded takes it: near shuffle's balance, and its memory.
+    """Send a message to the less loaded of two random workers: nearly the balance of shuffle, and its memory.
 
+    Parameters
+    ----------
+    distinct
+        Whether the two workers must differ.
+
+    Examples
+    --------
     >>> TwoChoices().router(workers=10).route(np.zeros(4, np.uint64)).tolist()
     [2, 5, 4, 4]
+
+    References
+    ----------
+    Nasir et al., *Load Balancing for Skewed Streams on Heterogeneous Cluster* (2017), section 4.3.
     """
 
-    distinct: bool = True  # the two workers never coincide
+    distinct: bool = True
 
     name = "two-choices"
     aliases = ("potc",)
     paper = "heterogeneous 4.3"
-    summary = "two random workers per row, the less loaded takes it, whatever the key"
+    summary = "two random workers per row, regardless of the key; the less loaded one takes it"
     needs_load = True
 
     def new_router(self, place: RouterPlace) -> TwoChoicesRouter:
-        """Start Power of Two Choices at one source."""
+        """Return a router for Power of Two Choices."""
         return TwoChoicesRouter(self, place)
 
 
@@ -72,7 +85,7 @@ def _route(
         number = np.uint64(2 * (message + i))
         worker = to_range(mix(stream + number * GOLDEN), n)
         hashed = mix(stream + (number + np.uint64(1)) * GOLDEN)
-        if distinct and n > 1:  # one of the n - 1 others, counted on from the first
+        if distinct and n > 1:  # one of the n - 1 others, counted from the first
             other = worker + 1 + to_range(hashed, n - 1)
             other = other if other < n else other - n
         else:

@@ -1,15 +1,16 @@
-"""Virtual workers that follow the workers' busy and idle signals (`heterogeneous` 5.2, one owner per key).
+"""Virtual workers that follow busy and idle signals (`heterogeneous` 5.2, one owner per key).
 
-A key's virtual worker never changes; each batch is one slot, and a busy worker hands at most one virtual
-worker to an idle one per slot (:mod:`evenflow.schemes.consistent`). Nobody has to know a speed.
+A key's virtual worker never changes. Each batch is one slot, and per slot a busy worker hands at most one
+virtual worker to an idle one (:mod:`evenflow.schemes.consistent`). Speeds need not be known.
 
-The paper's utilisation needs a capacity. A batch has none, but it is done when the last worker is: a slot is
-taken to be as long as lets all workers together be busy 80 percent of it, between the paper's idle (0.75) and
-busy (0.85). So busy means 1/16 above the mean of the workers' seconds, idle 1/16 below.
+The paper's utilisation is relative to a capacity. A batch has none, but it is finished when its last worker
+is: the slot length is chosen such that all workers together are busy for 80 percent of it, halfway between
+the paper's idle (0.75) and busy (0.85). So busy means 1/16 above the workers' mean seconds, and idle 1/16
+below.
 
-A hot key makes its virtual worker heavy, and whoever got it last would hand it on for ever. So a slot's moves
-are taken back unless they bring the workers' seconds nearer to their mean (less variance), as far as the rows
-that were counted tell what the virtual workers weigh.
+A hot key makes its virtual worker heavy, and each new owner would hand it on in turn. The moves of a slot are
+therefore reverted unless they bring the workers' seconds closer to their mean (less variance), with virtual
+workers weighed by the rows that were counted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from evenflow.schemes.owner_plans import JITTER, OwnerPlans
 
 
 class VirtualWorkerPlans(OwnerPlans):
-    """``consistent`` with ``allocation="key"``: buckets belong to virtual workers, these to workers."""
+    """``consistent`` with ``allocation="key"``: buckets map to virtual workers, and these to workers."""
 
     follows_signals = True
     scheme: ConsistentGrouping
@@ -38,18 +39,18 @@ class VirtualWorkerPlans(OwnerPlans):
         self.router: ConsistentGroupingRouter | None = None
 
     def hear(self, seconds: Sequence[float], loads: Float64Array) -> None:
-        """Take the signals of one slot; ``loads`` are what the buckets bring."""
+        """Take the signals of one slot; ``loads`` are the buckets' shares of the rows."""
         assert self.router is not None
         busy = np.asarray(seconds, np.float64)
         if busy.sum() <= 0:
             return
         scheme = self.scheme
         slot = busy.mean() / ((scheme.idle + scheme.busy) / 2)
-        said = signals(busy, np.zeros(busy.size), np.ones(busy.size), slot, scheme.idle, scheme.busy)
-        said[np.abs(busy - busy.mean()) <= JITTER] = 0
+        signal = signals(busy, np.zeros(busy.size), np.ones(busy.size), slot, scheme.idle, scheme.busy)
+        signal[np.abs(busy - busy.mean()) <= JITTER] = 0
         before = self.router.to_bytes()
         old = self.router.state.assignment.owner.copy()
-        self.router.report(WorkerReport(signal=said))
+        self.router.report(WorkerReport(signal=signal))
         new = self.router.state.assignment.owner
         weights = loads.reshape(old.size, -1).sum(axis=1)
         held = np.bincount(old, weights, busy.size)
@@ -59,7 +60,7 @@ class VirtualWorkerPlans(OwnerPlans):
             self.resume(before)
 
     def following(self, plan: Plan, workers: int, counted: Counted, shares: Float64Array) -> Plan:
-        """Return where the virtual workers are now."""
+        """Return the current owners of the virtual workers as a plan."""
         if self.router is None:
             place = RouterPlace(workers, self.seed, source=0, sources=1)
             self.router = ConsistentGroupingRouter(self.scheme, place)
@@ -70,9 +71,9 @@ class VirtualWorkerPlans(OwnerPlans):
         return one_owner_plan(workers, buckets, counted)
 
     def to_bytes(self) -> bytes | None:
-        """Return the router, saved."""
+        """Return the saved router."""
         return None if self.router is None else self.router.to_bytes()
 
     def resume(self, saved: bytes) -> None:
-        """Go on with a saved router."""
+        """Restore a saved router."""
         self.router = ConsistentGroupingRouter.from_bytes(saved)

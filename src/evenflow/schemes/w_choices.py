@@ -1,10 +1,10 @@
 """W-Choices (`choices` III-B, Algorithm 1): a head key may go to every worker, a tail key to two.
 
-``worker = argmin load`` over all workers for a head key, over ``candidate 0, candidate 1`` for a tail key,
-with loads as this source knows them from its own messages.
+``worker = argmin load`` over all workers for a head key and over ``candidate 0, candidate 1`` for a tail key,
+where a load counts the messages of this source.
 
-Left open by the paper: everything in :mod:`evenflow.schemes.head`, which also says why the minimum over all
-workers is O(1) amortised.
+What the paper does not specify is described in :mod:`evenflow.schemes.head`, which also explains why the
+minimum over all workers is O(1) amortised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array, kernel
-from evenflow.schemes.base import RouterPlace, register
+from evenflow.schemes.base import RouterPlace
 from evenflow.schemes.head import (
     HeadRouter,
     HeadScheme,
@@ -24,26 +24,38 @@ from evenflow.schemes.head import (
     new_head_state,
     tail_worker,
 )
+from evenflow.schemes.registry import register
 from evenflow.sketches.space_saving import count_key
 
 
 @register
 @dataclass(frozen=True)
 class WChoices(HeadScheme):
-    """Hot keys go to the least loaded of all workers: nearly perfect balance, hot keys everywhere.
+    """Send hot keys to the least loaded of all workers: nearly perfect balance, hot keys on every worker.
 
+    Parameters
+    ----------
+    theta, capacity, distinct, warm_up
+        See :class:`~evenflow.schemes.head.HeadScheme`.
+
+    Examples
+    --------
     >>> router = WChoices(theta=0.5).router(workers=4)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
     [2, 0, 1, 3]
+
+    References
+    ----------
+    Nasir et al., *When Two Choices Are not Enough* (ICDE 2016), section III-B.
     """
 
     name = "w-choices"
     aliases = ("w-c",)
     paper = "choices III-B"
-    summary = "hot keys to the least loaded of all workers, the rest have two choices"
+    summary = "hot keys go to the least loaded of all workers, the rest have two candidates"
 
     def new_router(self, place: RouterPlace) -> WChoicesRouter:
-        """Start W-Choices at one source."""
+        """Return a router for W-Choices."""
         return WChoicesRouter(self, place)
 
 

@@ -1,4 +1,4 @@
-"""What happens? Sources, workers, queues and churn, measured: see what a scheme does before running it."""
+"""Simulates sources, workers, queues and churn, to measure a scheme before running it on an engine."""
 
 from evenflow.simulator.events import Aggregation, Capacities, Rescale
 from evenflow.simulator.parallel import Interrupted, simulate_many

@@ -1,17 +1,16 @@
-"""What the workers tell the sources, and when it arrives; only with queueing, or there is nothing to tell.
+"""Feedback from the workers to the sources, and when it arrives; only with queueing.
 
-Two ways, by what a scheme that ``needs_reports`` declares:
+There are two kinds, depending on what a scheme with ``needs_reports`` declares:
 
-* a scheme with ``busy_signals`` (CG, `heterogeneous` 5.3): every ``slot x workers`` messages each worker
-  decides what it has to say (busy, idle, nothing). It says so with its acknowledgements: a source hears it
-  once a message of its own has been finished by that worker since. Sources read their acknowledgements every
-  ``acknowledge_every`` messages. What a worker has not been able to say by the next slot gives way to what
-  it has to say then.
-* any other (FISH, `evolving` 4.2): every ``report_interval`` seconds all sources get the workers' backlogs,
-  measured seconds per message and capacities.
+* With ``busy_signals`` (CG, `heterogeneous` 5.3), each worker chooses its signal (busy, idle, none) every
+  ``slot x workers`` messages. It is sent with acknowledgements: a source receives it once that worker has
+  finished one of its messages since then. Sources read their acknowledgements every ``acknowledge_every``
+  messages. A signal that was not sent by the next slot is replaced by the next one.
+* Otherwise (FISH, `evolving` 4.2), all sources get the workers' backlogs, measured seconds per message and
+  capacities every ``report_interval`` seconds.
 
-Either takes ``feedback_delay`` seconds more. Something that is due at time t is done before the first
-message that arrives at t or later.
+Both are delayed by ``feedback_delay`` seconds. What is due at time t happens before the first message that
+arrives at t or later.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ READS_PER_SLOT = 10
 
 
 class Feedback(Protocol):
-    """What tells the sources; ``before`` is called when ``next_message`` or ``next_time`` is reached."""
+    """Feedback to the sources; ``before`` is called when ``next_message`` or ``next_time`` is reached."""
 
     @property
     def next_message(self) -> int:
-        """Before which message something is due."""
+        """The message before which something is due."""
 
     @property
     def next_time(self) -> float:
-        """At which time something is due."""
+        """The time at which something is due."""
 
     def before(self, message: int, now: float) -> None:
         """Do what is due before ``message``, which arrives at ``now``."""
 
     def rescaled(self, workers: int) -> None:
-        """Go on with another number of workers."""
+        """Change the number of workers."""
 
 
 class _Mail:
-    """Reports on their way: a heap by time of arrival, then by order of sending."""
+    """Reports in transit: a heap by time of arrival, then by order of sending."""
 
     def __init__(self, routers: Sequence[Router], delay: float):
         self.routers = routers
@@ -72,12 +71,12 @@ class _Mail:
 
 
 def _for(report: WorkerReport, workers: int) -> WorkerReport:
-    """Fit a report that was sent before a rescale to ``workers`` workers: nothing is known of new ones."""
+    """Adapt a report sent before a rescale to ``workers`` workers; nothing is known of new ones."""
     sizes = {len(v) for v in (report.backlog, report.signal) if v is not None}
     if sizes <= {workers}:
         return report
     if report.signal is None:
-        return WorkerReport(time=report.time)  # the next report has all of them
+        return WorkerReport(time=report.time)  # the next report covers all of them
     signal = np.zeros(workers, np.int8)
     stay = min(workers, report.signal.size)
     signal[:stay] = report.signal[:stay]
@@ -85,7 +84,7 @@ def _for(report: WorkerReport, workers: int) -> WorkerReport:
 
 
 class Reports:
-    """Backlogs and speeds, every so many seconds, to every source."""
+    """Backlogs and speeds, sent periodically to every source."""
 
     next_message = NEVER
 
@@ -97,15 +96,17 @@ class Reports:
         self.mail = _Mail(routers, queues.queueing.feedback_delay)
         self._made = 0  # periods reported so far
         self._before = (queues.state.work.copy(), queues.state.arrived.copy())
-        self._work = np.full(queues.state.work.size, work)  # of a message, as each worker last measured it
+        self._work = np.full(
+            queues.state.work.size, work
+        )  # work of a message, as last measured by each worker
 
     @property
     def next_time(self) -> float:
-        """At which time the next report is made or arrives."""
+        """The time at which the next report is made or arrives."""
         return min((self._made + 1) * self.interval, self.mail.next_time)
 
     def before(self, message: int, now: float) -> None:
-        """Make the report that is due, if any; after a long silence only the latest."""
+        """Make the report that is due, if any; after a long gap only the latest."""
         if (self._made + 1) * self.interval <= now:
             self._made = max(self._made + 1, int(now / self.interval) - 1)
             while (self._made + 1) * self.interval <= now:
@@ -133,13 +134,13 @@ class Reports:
             )
 
     def rescaled(self, workers: int) -> None:
-        """Report of ``workers`` workers from now on."""
+        """Report on ``workers`` workers from now on."""
         self._work[self.workers : workers] = self.work
         self.workers = workers
 
 
 class Signals:
-    """Busy and idle, slot by slot, with the acknowledgements."""
+    """Busy and idle signals per slot, sent with acknowledgements."""
 
     def __init__(self, rule: BusySignals, routers: Sequence[Router], queues: Queues, work: float):
         self.rule = rule
@@ -150,12 +151,14 @@ class Signals:
         self._arrived = queues.state.arrived.copy()
         self._backlog = queues.state.length.copy()
         self._decided_at = 0.0
-        self._pending = np.zeros((len(routers), queues.state.capacity.size), np.int8)  # and not yet heard
+        self._pending = np.zeros(
+            (len(routers), queues.state.capacity.size), np.int8
+        )  # signals not yet received
         self._read_at = 0
         self.rescaled(routers[0].workers)
 
     def rescaled(self, workers: int) -> None:
-        """Hear ``workers`` workers from now on."""
+        """Take signals of ``workers`` workers from now on."""
         self.workers = workers
         self._pending[:, workers:] = 0
         self._slot = int(self.rule.slot) * workers
@@ -163,13 +166,13 @@ class Signals:
 
     @property
     def next_message(self) -> int:
-        """Before which message a slot ends or acknowledgements are read."""
+        """The message before which a slot ends or acknowledgements are read."""
         waiting = self._pending.any()
         return min(self._slot_began[0] + self._slot, self._read_at + self._every if waiting else NEVER)
 
     @property
     def next_time(self) -> float:
-        """At which time a delayed signal arrives."""
+        """The time at which a delayed signal arrives."""
         return self.mail.next_time
 
     def before(self, message: int, now: float) -> None:
@@ -186,10 +189,10 @@ class Signals:
         self._read_at = message
         sources = len(self.mail.routers)
         finished = self.queues.state.acknowledged.reshape(-1, sources).T
-        heard = np.where(finished > self._decided_at, self._pending, np.int8(0))
-        for source in np.flatnonzero(heard.any(axis=1)):
-            self.mail.send(int(source), WorkerReport(time=now, signal=heard[source, : self.workers].copy()))
-        self._pending[heard != 0] = 0
+        sent = np.where(finished > self._decided_at, self._pending, np.int8(0))
+        for source in np.flatnonzero(sent.any(axis=1)):
+            self.mail.send(int(source), WorkerReport(time=now, signal=sent[source, : self.workers].copy()))
+        self._pending[sent != 0] = 0
 
     def _decide(self, message: int, now: float) -> None:
         state, n = self.queues.state, self.workers
@@ -211,7 +214,7 @@ class Signals:
 def feedback_for(
     scheme: Scheme, routers: Sequence[Router], queues: Queues | None, work: float
 ) -> Feedback | None:
-    """Return what tells ``routers`` about the workers, or None if they do not ask or there are no queues."""
+    """Return the feedback for ``routers``, or None if the scheme uses none or there are no queues."""
     if queues is None or not scheme.needs_reports:
         return None
     if scheme.busy_signals is not None:

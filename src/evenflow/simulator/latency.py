@@ -1,9 +1,9 @@
-"""Latencies of finished messages: exact while they are few, then a histogram of fixed size.
+"""Latencies of finished messages: exact for few messages, then a histogram of fixed size.
 
-Up to ``limit`` messages every latency is kept (as 32-bit floats with the worker's number) and quantiles are
-those of the sample, rank ceil(q m). Beyond, latencies are counted in bins of the 32-bit float's own
-exponent and first seven bits of fraction, so a quantile is off by at most 1/256 of its value; between 2^-40
-and 2^24 seconds. Means are exact sums in either case.
+Up to ``limit`` messages every latency is kept (a 32-bit float and the worker's number), and quantiles are
+those of the sample, rank ceil(q m). Beyond, latencies are binned by the exponent and the first seven fraction
+bits of the 32-bit float, so a quantile is off by at most 1/256 of its value, between 2^-40 and 2^24 seconds.
+Means are exact in both cases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BINS = 64 << _FRACTION
 
 
 class LatencyLog(NamedTuple):
-    """What kernels write: latency and worker of finished messages, and [how many]."""
+    """Written by kernels: latency and worker of finished messages, and [their number]."""
 
     latency: Float32Array
     worker: Int32Array
@@ -43,7 +43,7 @@ class Latencies:
         self.histogram: Int64Array | None = None
 
     def make_room(self, count: int) -> LatencyLog:
-        """Return the log with space for ``count`` more."""
+        """Return the log with room for ``count`` more messages."""
         used = int(self.log.used[0])
         if used + count > self.log.latency.size:
             if used > self.limit or (self.histogram is not None and used):
@@ -67,7 +67,7 @@ class Latencies:
         self.log.used[0] = 0
 
     def quantiles(self) -> tuple[dict[str, float], dict[str, Float64Array]]:
-        """Return the quantiles of all messages and of each worker's; NaN where there were none."""
+        """Return the quantiles of all messages and of each worker's, NaN if there are none."""
         if self.histogram is not None or self.log.used[0] > self.limit:
             self._to_histogram()
             assert self.histogram is not None

@@ -1,9 +1,9 @@
-"""What is counted while a stream flows: loads, distinct (key, worker) pairs, partial results, owners.
+"""Counters of a simulation: loads, distinct (key, worker) pairs, partial results, owners.
 
-Pairs are bits: key i has ``words`` 64-bit words in row i, of which bit 0 says that the key was seen and bit
-w + 1 that it was at worker w. So a run's memory is keys x workers bits, whatever the number of messages.
+Pairs are bits: key i has ``words`` 64-bit words in row i, where bit 0 means that the key was seen and bit w +
+1 that it was sent to worker w. A run thus needs keys x workers bits, regardless of the number of messages.
 Loads and pairs do not depend on the order of messages between two readings, so they are counted source by
-source; owners are followed in stream order.
+source; owners are tracked in stream order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PairState(NamedTuple):
 
 
 class Pairs:
-    """Distinct keys and (key, worker) pairs, exactly, with messages per worker.
+    """Exact counts of distinct keys, (key, worker) pairs and messages per worker.
 
     >>> pairs = Pairs(workers=3)
     >>> pairs.make_room(2)
@@ -44,7 +44,7 @@ class Pairs:
         self.state = PairState(np.zeros(0, np.uint64), np.zeros(2, np.int64))
 
     def make_room(self, keys: int, at_most: int | None = None) -> None:
-        """Hold at least ``keys`` rows; ``at_most`` is how many there will ever be, where that is known."""
+        """Make room for ``keys`` rows; ``at_most`` is their final number, if known."""
         rows = self.state.bits.size // self.words
         if rows < keys:
             rows = at_most if at_most is not None and at_most >= keys else max(keys, 2 * rows)
@@ -61,7 +61,7 @@ class Pairs:
         _count_marked(ids, workers, self.loads, self.state, self.words, marked, marked_loads)
 
     def forget_from(self, worker: int) -> int:
-        """Clear the bits of ``worker`` and all above it; return how many pairs they held."""
+        """Clear the bits of ``worker`` and all higher numbers; return the number of pairs cleared."""
         return _forget_from(self.state, self.words, worker)
 
     @property
@@ -71,7 +71,7 @@ class Pairs:
 
     @property
     def ever(self) -> int:
-        """Distinct pairs so far, those of workers that have left included."""
+        """Distinct pairs so far, including those of workers that have left."""
         return int(self.state.totals[1])
 
     def seen(self) -> Int64Array:
@@ -80,7 +80,7 @@ class Pairs:
 
 
 class Partials:
-    """Distinct (key, worker) pairs touched within a period: the partial results that a merge step gets."""
+    """Distinct (key, worker) pairs within a period: the partial results of a merge step."""
 
     def __init__(self, workers: int, period: int):
         self.period = period
@@ -89,7 +89,7 @@ class Partials:
         self._used = np.zeros(1, np.int64)
 
     def make_room(self, keys: int, at_most: int | None = None) -> None:
-        """Hold at least ``keys`` rows."""
+        """Make room for ``keys`` rows."""
         self.pairs.make_room(keys, at_most)
         words = min(self.period, self.pairs.state.bits.size)
         if self._touched.size < words:
@@ -109,7 +109,7 @@ class Partials:
 
 
 class OwnerState(NamedTuple):
-    """By key: messages so far and the worker of the last one (-1: none); [moves, state moved]."""
+    """By key: number of messages and worker of the last one (-1: none); [moves, state moved]."""
 
     counts: Int64Array
     owner: Int32Array
@@ -117,13 +117,13 @@ class OwnerState(NamedTuple):
 
 
 class KeyOwners:
-    """Follows the one owner of each key: a message elsewhere than the one before moves the key's state."""
+    """Tracks the owner of each key: a message to another worker than the last moves the key's state."""
 
     def __init__(self) -> None:
         self.state = OwnerState(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(2, np.int64))
 
     def make_room(self, keys: int) -> None:
-        """Hold at least ``keys`` keys."""
+        """Make room for ``keys`` keys."""
         held = self.state.counts.size
         if held < keys:
             size = max(keys, 2 * held)
@@ -137,7 +137,7 @@ class KeyOwners:
 
 
 def grown(array: AnyArray, size: int) -> AnyArray:
-    """Return a copy of ``array`` with zeros behind, ``size`` long."""
+    """Return a copy of ``array``, padded with zeros to ``size``."""
     result: AnyArray = np.zeros(size, array.dtype)
     result[: array.size] = array
     return result
@@ -227,7 +227,7 @@ def _follow(ids: Int32Array, workers: Int32Array, state: OwnerState) -> None:
 
 
 def keys_by_worker(pairs: Pairs) -> Int64Array:
-    """Return how many distinct keys each worker holds."""
+    """Return the number of distinct keys of each worker."""
     held = np.zeros(pairs.loads.size, np.int64)
     _count_bits(pairs.state, pairs.words, held)
     return held

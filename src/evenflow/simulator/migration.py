@@ -1,12 +1,12 @@
-"""What moves when workers leave or join (`functions` 3.3; `evolving` 5), and what a mapping of keys costs.
+"""Migration when workers join or leave (`functions` 3.3; `evolving` 5), and the cost of a mapping of keys.
 
 A scheme with one owner per key moves the state of every key whose owner changes: at a rescale all keys seen
-so far are looked up again, at other times a key moves when its next message goes elsewhere. A scheme that
-splits keys moves only what the leaving workers hold, one partial result per (key, worker) pair; nothing has
-to move to a newcomer.
+so far are looked up again; at other times a key moves when its next message goes to another worker. A scheme
+that splits keys moves only what the leaving workers hold, one partial result per (key, worker) pair; nothing
+has to move to a new worker.
 
-State is one unit per message so far, or what ``resources`` says (`functions` Eq. 9 on shares of the
-stream). Ideal is what must move to end balanced (Eq. 10, for any number): the share |n' - n| / max(n, n')
+State is one unit per message so far, or as ``resources`` defines it (`functions` Eq. 9 on shares of the
+stream). Ideal is what must move to restore balance (Eq. 10, for any number): the share |n' - n| / max(n, n')
 of all.
 """
 
@@ -27,26 +27,26 @@ from evenflow.simulator.metrics import KeyOwners, Pairs
 
 
 def as_costs(resources: str | Costs | None, scheme: Scheme) -> Costs | None:
-    """Read three letters of C, L and Q as resource functions."""
+    """Parse three letters of C, L and Q as resource functions."""
     if resources is None:
         return None
     if not scheme.one_owner:
         raise EvenflowError(
-            f"resources are those of a key's one owner, and {scheme.name} splits keys; "
-            "use a scheme such as explicit."
+            f"resources is {resources!r}, but {scheme.name} splits keys; "
+            "use a scheme with one owner per key, such as explicit."
         )
     if isinstance(resources, Costs):
         return resources
     if len(str(resources)) != 3 or not set(str(resources)) <= set("CLQ"):
         raise EvenflowError(
-            f"resources is {resources!r}; it is three letters for {', '.join(RESOURCES)}, each C (constant), "
+            f"resources is {resources!r}; pass three letters for {', '.join(RESOURCES)}, each C (constant), "
             "L (linear) or Q (quadratic), such as 'LCL'."
         )
     return Costs(resources)
 
 
 class Migrations:
-    """Follows what moves in one run."""
+    """Records what moves in one run."""
 
     def __init__(self, pairs: Pairs, owners: KeyOwners | None, costs: Costs | None):
         self.pairs = pairs
@@ -55,7 +55,7 @@ class Migrations:
         self._rows: dict[str, list[float]] = defaultdict(list)
 
     def rescaled(self, before: int, routers: Sequence[Router], message: int, hashes: UInt64Array) -> None:
-        """Note what moves: ``routers`` had ``before`` workers until ``message``."""
+        """Record what moves; ``routers`` had ``before`` workers until ``message``."""
         workers = routers[0].workers
         share = abs(workers - before) / max(workers, before)
         row: dict[str, float] = {"messages": message, "workers_before": before, "workers": workers}
@@ -101,7 +101,7 @@ class Migrations:
         return row
 
     def numbers(self) -> dict[str, float]:
-        """Return the totals of the run, where something can move."""
+        """Return the totals of the run, if anything can move."""
         result: dict[str, float] = {}
         if self.owners is not None:
             result |= {
@@ -116,7 +116,7 @@ class Migrations:
         return result
 
     def balance(self, workers: int) -> dict[str, float]:
-        """Return how even the three resources are at the end (Eq. 11): r of each, and b."""
+        """Return the final balance of the three resources (Eq. 11): r of each, and b."""
         if self.costs is None or self.owners is None:
             return {}
         ids = self.pairs.seen()

@@ -1,16 +1,16 @@
-"""What is measured, and when: after every message, at every mark, at the end of every period, at the end.
+"""The metrics of a run: after every message, at every mark, at the end of every period, and at the end.
 
 Definitions, with t messages so far (`choices` II, `heterogeneous` 3 and 7, `dynamic` Eq. 7-8):
 
-* I(t) = (max load - mean load) / t, at every 1 percent of the stream; ``imbalance`` is the last,
-  ``imbalance_mean`` the mean of all. After a rescale loads and t count from there: a newcomer's missing
-  past is not an imbalance.
-* ``replicas``: distinct (key, worker) pairs ever; ``memory`` = ``distribution_cost`` = replicas / distinct
+* I(t) = (max load - mean load) / t, at every 1 percent of the stream; ``imbalance`` is the last value,
+  ``imbalance_mean`` the mean of all. After a rescale, loads and t are counted from there: a new worker's
+  missing past is not an imbalance.
+* ``replicas``: distinct (key, worker) pairs so far; ``memory`` = ``distribution_cost`` = replicas / distinct
   keys.
 * ``standard_deviation``: of the workers' loads, in percent of all messages.
-* with queueing, over the workers: spread = max - min of queue length, of mean latency and of busy share
-  since the mark before; ``imbalance_queue`` = max - mean of queue / capacity; ``imbalance_utilisation`` =
-  max - mean of work sent so far / work the worker could have done so far.
+* With queueing, over the workers: spread = max - min of queue length, of mean latency and of busy share since
+  the previous mark; ``imbalance_queue`` = max - mean of queue / capacity; ``imbalance_utilisation`` = max -
+  mean of work sent so far / work the worker could have done so far.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Rows = dict[str, list[float]]
 
 
 class Observer:
-    """Everything that one run measures."""
+    """Measures one run."""
 
     def __init__(self, setup: SimulationSetup, queues: Queues | None):
         self.setup = setup
@@ -59,7 +59,7 @@ class Observer:
 
     @property
     def in_order(self) -> bool:
-        """Whether messages must be seen in the order of the stream."""
+        """Whether messages must be observed in stream order."""
         return self.queues is not None or self.owners is not None
 
     def make_room(self, keys: int) -> None:
@@ -73,7 +73,7 @@ class Observer:
             self.head = np.concatenate([self.head, np.zeros(keys - self.head.size, np.bool_)])
 
     def count(self, ids: Int32Array, workers: Int32Array) -> None:
-        """See messages whose order does not matter."""
+        """Count messages whose order does not matter."""
         if self.head is None:
             self.pairs.count(ids, workers)
         else:
@@ -82,7 +82,7 @@ class Observer:
             self.partials.count(ids, workers)
 
     def rescaled(self, workers: int, routers: Sequence[Router], message: int, hashes: UInt64Array) -> None:
-        """See that ``routers`` have another number of workers from ``message`` on."""
+        """Record a new number of workers of ``routers``, from ``message`` on."""
         self.migrations.rescaled(self.workers, routers, message, hashes)
         self.workers = workers
         self._loads_before = self.pairs.loads.copy()
@@ -93,7 +93,7 @@ class Observer:
         return loads, message - self._messages_before
 
     def mark(self, message: int, now: float, routers: Sequence[Router]) -> None:
-        """Look at everything after ``message`` messages, at the time ``now`` of the last."""
+        """Record all metrics after ``message`` messages, at the time ``now`` of the last one."""
         loads, messages = self._current_loads(message)
         row: dict[str, float] = {
             "messages": message,
@@ -107,11 +107,11 @@ class Observer:
         if choices:
             row["choices"] = float(np.mean(choices))
         if self.queues is not None:
-            row |= self._look_at_queues(self.queues, now)
+            row |= self._queue_metrics(self.queues, now)
         for name, value in row.items():
             self._over_time[name].append(value)
 
-    def _look_at_queues(self, queues: Queues, now: float) -> dict[str, float]:
+    def _queue_metrics(self, queues: Queues, now: float) -> dict[str, float]:
         queues.settle(now)
         n, state = self.workers, queues.state
         then, busy_then, finished_then, latency_then = self._at_mark
@@ -124,7 +124,7 @@ class Observer:
             share = (busy - busy_then)[:n] / (now - then)
             use = (state.work / queues.offered(now))[:n]
         for shares in (share, use):
-            shares[~np.isfinite(shares)] = np.nan  # no time has passed yet
+            shares[~np.isfinite(shares)] = np.nan  # no time has passed
         length = state.length[:n]
         per_capacity = length * self.setup.work / state.capacity[:n]
         return {
@@ -155,7 +155,7 @@ class Observer:
             self._periods[name].append(value)
 
     def finish(self, message: int, routers: Sequence[Router]) -> dict[str, Any]:
-        """Return all that was measured, by the names of a Result's fields."""
+        """Return all measurements, by the names of the fields of a Result."""
         quantiles: tuple[dict[str, float], Columns] = ({}, {})
         if self.queues is not None:
             self.queues.settle(float("inf"))

@@ -1,4 +1,4 @@
-"""Several configurations in processes of their own, with the results that one after the other gives."""
+"""Runs several simulations in parallel processes, with the same results as sequentially."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Progress = Callable[[int, int, Result], None]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while several simulations ran; ``results`` has those that were done, None for the others."""
+    """Ctrl-C during several simulations; ``results`` has the finished ones, and None for the others."""
 
     def __init__(self, results: list[Result | None]):
         done = sum(result is not None for result in results)
@@ -27,13 +27,38 @@ class Interrupted(KeyboardInterrupt):
 def simulate_many(
     configurations: Sequence[Configuration], jobs: int = 1, progress: Progress | None = None
 ) -> list[Result]:
-    """Run all configurations in ``jobs`` processes and return their results in the given order.
+    """Run several simulations, optionally in parallel processes.
 
-    ``progress(done, total, result)`` is called after each, in the order in which they end. Ctrl-C stops all
-    processes and raises :class:`Interrupted`, which has the results that were done. A script that asks for
-    more than one job needs ``if __name__ == "__main__":``, because each process imports it again.
+    A script that uses more than one job needs ``if __name__ == "__main__":``, since each process imports it
+    again.
+
+    Parameters
+    ----------
+    configurations
+        The arguments of each simulation.
+    jobs
+        Number of processes.
+    progress
+        Called as ``progress(done, total, result)`` after each simulation, in order of completion.
+
+    Returns
+    -------
+    list of Result
+        The results, in the order of the configurations.
+
+    Raises
+    ------
+    Interrupted
+        On Ctrl-C, which stops all processes; it has the finished results.
+
+    Examples
+    --------
+    >>> stream = "zipf:z=1.4,keys=100,messages=1000,seed=1"
+    >>> results = simulate_many([Configuration(name, stream, workers=4) for name in ("key", "shuffle")])
+    >>> [result.scheme for result in results]
+    ['key', 'shuffle']
     """
-    check_count("jobs", jobs, 1, "it is a number of processes, 1 or more")
+    check_count("jobs", jobs, 1, "use a number of processes, 1 or more")
     results: list[Result | None] = [None] * len(configurations)
     try:
         if jobs == 1 or len(configurations) < 2:
@@ -58,7 +83,7 @@ def _run_in_processes(
     progress: Progress | None,
     results: list[Result | None],
 ) -> None:
-    context = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
+    context = multiprocessing.get_context("spawn")  # fork would copy threads that hold locks
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     try:
         indices: dict[Future[Result], int] = {

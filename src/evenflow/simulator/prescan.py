@@ -1,4 +1,4 @@
-"""A first look at a stream, where something must be known before its first message is routed."""
+"""A first pass over a stream, for what must be known before its first message is routed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenflow.streams.base import Stream
 
 
 class Survey(NamedTuple):
-    """Number of messages; messages by key id and seconds from first to last, where they were asked for."""
+    """Number of messages; if requested, messages by key id and seconds from first to last."""
 
     messages: int
     counts: Int64Array | None
@@ -21,7 +21,7 @@ class Survey(NamedTuple):
 
 
 def survey(stream: Stream, counts: bool, seconds: bool) -> Survey:
-    """Read ``stream`` once if it has to be: to count its keys, to time it, or if its length is unknown."""
+    """Read ``stream`` once if necessary: to count its keys, to time it, or to find its length."""
     if stream.messages is not None and not counts and not seconds:
         return _checked(stream, Survey(int(stream.messages), None, None))
     messages = 0
@@ -44,7 +44,7 @@ def survey(stream: Stream, counts: bool, seconds: bool) -> Survey:
 
 def _checked(stream: Stream, found: Survey) -> Survey:
     if found.messages < 1:
-        raise EvenflowError(f"the stream {stream.name} has no messages; there is nothing to simulate.")
+        raise EvenflowError(f"the stream {stream.name} has no messages; pass one with at least one message.")
     return found
 
 

@@ -1,17 +1,17 @@
-"""FIFO queues at the workers (`heterogeneous` 3): when does each message start and finish?
+"""FIFO queues at the workers (`heterogeneous` 3): when each message starts and finishes.
 
 ``start = max(arrival, free[w])``, ``finish = start + work / capacity[w]``, latency = finish - arrival, in
-stream order. A worker's queue at time t holds the messages with finish > t, the one being served included.
-When a capacity changes at time t, what remains of the queue takes old / new times as long: a worker is busy
+stream order. A worker's queue at time t holds the messages with finish > t, including the one being served.
+When a capacity changes at time t, the rest of the queue takes old / new times as long: a worker is busy
 without a gap until its queue is empty, so ``finish' = t + (finish - t) old / new`` is exact. A worker that
 leaves gets no more messages and finishes those it has.
 
-Left open by the paper: the unit of capacity. Here it is work per second, a message's work being ``cost`` (1
-by default) times its key's. With ``load`` the capacities are taken as relative and scaled so that all
-messages are that share of what all workers together can do, which for equal workers is shuffle grouping's
-utilisation.
+Not specified by the paper: the unit of capacity. Here it is work per second, where a message's work is
+``cost`` (1 by default) times the factor of its key. With ``load``, capacities are relative, and are scaled
+such that all messages need that share of what all workers together can do; for equal workers this is the
+utilisation under shuffle grouping.
 
-Memory: one entry (28 bytes) per message that waits at the same time; latencies as in
+Memory: one entry (28 bytes) per message waiting at the same time; latencies as in
 :mod:`evenflow.simulator.latency`.
 """
 
@@ -35,26 +35,44 @@ from evenflow.streams.sampling import bits, draw_salt, unit
 
 CapacitySpec = str | Path | Sequence[float] | Float64Array | None
 
-RATE = 1e4  # messages per second where neither the stream nor the caller says
+RATE = 1e4  # messages per second if neither the stream nor the caller defines it
 _ARRIVALS, _SERVICE = 21, 22  # uses of the seed
 _SPELLING = (
-    "write them like '3x5,7x1' (three of 5, seven of 1), as a list of numbers, or name a file of numbers"
+    "write '3x5,7x1' (three of 5, seven of 1), or pass a list of numbers or the name of a file of numbers"
 )
 
 
 @dataclass(frozen=True)
 class Queueing:
-    """Queues at the workers: how fast messages come, how fast each worker serves them.
+    """Queues at the workers: how fast messages arrive, and how fast workers serve them.
 
-    ``rate``: messages per second (None: the stream's own times, or 10^4 where it has none). ``arrivals``:
-    with a rate, ``regular`` or ``poisson``. ``capacity``: ``'3x5,7x1'``, numbers, a file of numbers, or
-    None for equal workers. ``load``: scale capacities to this share of use (None: they are work per
-    second). ``cost``: work of a message; ``service``: ``constant`` or ``exponential`` around it;
-    ``key_cost``: a factor by key id. ``warm_up``: this many first messages are served but not in the
-    latencies. ``feedback_delay``: seconds that a worker's report takes to reach the sources.
-    ``acknowledge_every``: sources read the acknowledgements that carry signals every so many messages of
-    the stream (None: ten times per slot of the scheme).
+    Parameters
+    ----------
+    rate
+        Messages per second. None: the stream's own times, or 10^4 if it has none.
+    arrivals
+        With a rate, "regular" or "poisson".
+    capacity
+        Capacities of the workers: ``"3x5,7x1"`` (three of 5, seven of 1), numbers, or a file of numbers.
+        None: equal.
+    load
+        Utilisation to which capacities are scaled. None: capacities are work per second.
+    cost
+        Work of a message.
+    service
+        Distribution of the work: "constant", or "exponential" with that mean.
+    key_cost
+        Factor of the work by key id.
+    warm_up
+        Number of initial messages left out of the latencies.
+    feedback_delay
+        Seconds until a worker's report reaches the sources.
+    acknowledge_every
+        Messages of the stream between two reads of the acknowledgements that carry signals. None: ten reads
+        per slot of the scheme.
 
+    Examples
+    --------
     >>> Queueing(capacity="2x5,1").capacities(3).tolist()
     [5.0, 5.0, 1.0]
     """
@@ -71,59 +89,61 @@ class Queueing:
     acknowledge_every: int | None = None
 
     def __post_init__(self) -> None:
-        _positive("rate", self.rate, "messages per second, above 0, or None for the stream's times")
+        _positive("rate", self.rate, "messages per second above 0, or None for the stream's times")
         _positive(
-            "load", self.load, "a share of the workers' capacity, above 0, or None to leave it as it is"
+            "load",
+            self.load,
+            "a share of the workers' capacity above 0, or None to leave capacities unscaled",
         )
-        _positive("cost", self.cost, "the work of a message, above 0")
+        _positive("cost", self.cost, "a number above 0")
         known = self.arrivals in {"regular", "poisson"}
-        check("arrivals", self.arrivals, known, "it is 'regular' or 'poisson'")
+        check("arrivals", self.arrivals, known, "use 'regular' or 'poisson'")
         if self.arrivals == "poisson" and self.rate is None:
             raise EvenflowError(
-                "arrivals is 'poisson' without a rate; say rate=1000 for 1000 messages per second."
+                "arrivals is 'poisson' without a rate; pass rate=1000 for 1000 messages per second."
             )
         known = self.service in {"constant", "exponential"}
-        check("service", self.service, known, "it is 'constant' or 'exponential'")
-        check_count("warm_up", self.warm_up, 0, "it is a number of messages, 0 or more")
+        check("service", self.service, known, "use 'constant' or 'exponential'")
+        check_count("warm_up", self.warm_up, 0, "use a number of messages, 0 or more")
         delay = self.feedback_delay
-        check("feedback_delay", delay, 0 <= delay < math.inf, "it is seconds, 0 or more")
+        check("feedback_delay", delay, 0 <= delay < math.inf, "use a number of seconds, 0 or more")
         if self.acknowledge_every is not None:
-            rule = "it is a number of messages, 1 or more"
+            rule = "use a number of messages, 1 or more"
             check_count("acknowledge_every", self.acknowledge_every, 1, rule)
         if self.key_cost is not None:
             factors = np.asarray(self.key_cost, np.float64)
             if factors.ndim != 1 or not (np.isfinite(factors).all() and (factors > 0).all()):
                 raise EvenflowError(
-                    "key_cost has a value that is not above 0; give one positive factor per key id."
+                    "key_cost has a value that is not above 0; pass one positive factor per key id."
                 )
 
     def capacities(self, workers: int) -> Float64Array:
-        """Return the capacity of each of ``workers`` workers, as spelled."""
+        """Return the unscaled capacity of each of ``workers`` workers."""
         return parse_capacities(self.capacity, workers)
 
     def mean_work(self, counts: Int64Array | None) -> float:
-        """Return the mean work of a message; ``counts`` by key id are needed with ``key_cost``."""
+        """Return the mean work of a message; with ``key_cost``, ``counts`` by key id are required."""
         if self.key_cost is None or counts is None:
             return self.cost
         return float(self.cost * (counts @ self.key_factors(counts.size)[: counts.size]) / counts.sum())
 
     def key_factors(self, keys: int) -> Float64Array:
-        """Return the factors by key id, refusing too few of them."""
+        """Return the factors by key id; raise an error if there are too few."""
         factors = np.asarray(self.key_cost, np.float64)
         if factors.size < keys:
             raise EvenflowError(
-                f"key_cost has {factors.size} values but the stream has {keys} keys; give one per key id."
+                f"key_cost has {factors.size} values but the stream has {keys} keys; pass one per key id."
             )
         return factors
 
 
 def _positive(name: str, value: Any, meaning: str) -> None:
     if value is not None or "None" not in meaning:
-        check(name, value, is_number(value) and 0 < value < math.inf, f"it is {meaning}")
+        check(name, value, is_number(value) and 0 < value < math.inf, f"use {meaning}")
 
 
 def parse_capacities(spec: CapacitySpec, workers: int, name: str = "capacity") -> Float64Array:
-    """Return one capacity per worker from ``'3x5,7x1'``, numbers, a file of numbers, or None (all 1).
+    """Return one capacity per worker, from ``'3x5,7x1'``, numbers, a file of numbers, or None (all 1).
 
     >>> parse_capacities("1x5,2x1", 3).tolist()
     [5.0, 1.0, 1.0]
@@ -139,11 +159,13 @@ def parse_capacities(spec: CapacitySpec, workers: int, name: str = "capacity") -
             raise EvenflowError(f"{name} is {spec!r}; {_SPELLING}.") from None
     if len(values) != workers:
         raise EvenflowError(
-            f"{name} has {len(values)} values for {workers} workers; give one per worker ({_SPELLING})."
+            f"{name} has {len(values)} values for {workers} workers; pass one per worker ({_SPELLING})."
         )
     result = np.array(values, np.float64)
     if not (np.isfinite(result).all() and (result > 0).all()):
-        raise EvenflowError(f"{name} has the value {result[~(result > 0)][:1]}; a capacity is above 0.")
+        raise EvenflowError(
+            f"{name} has the value {result[~(result > 0)][:1]}; capacities must be finite and above 0."
+        )
     return result
 
 
@@ -157,8 +179,8 @@ def _read_capacities(text: str, name: str) -> list[float]:
             return [float(number) for number in numbers if number != ""]
         except (ValueError, TypeError):
             raise EvenflowError(
-                f"the file {text!r} is not a list of capacities; it has one number per worker, "
-                "on lines or with commas."
+                f"the file {text!r} is not a list of capacities; write one number per worker, "
+                "on separate lines or separated by commas."
             ) from None
     values: list[float] = []
     for part in text.split(","):
@@ -171,7 +193,7 @@ def _read_capacities(text: str, name: str) -> list[float]:
 
 
 class Arrivals:
-    """The arrival time of every message, in seconds since the first one."""
+    """The arrival times of messages, in seconds since the first one."""
 
     def __init__(self, queueing: Queueing | None, seed: int):
         self.queueing = queueing
@@ -180,7 +202,7 @@ class Arrivals:
         self._last = np.zeros(1)
 
     def times(self, first: int, count: int, given: Float64Array | None) -> Float64Array | None:
-        """Return the times of messages ``first`` to ``first + count``; None where there is no clock."""
+        """Return the times of messages ``first`` to ``first + count``, or None without a clock."""
         rate = self.queueing.rate if self.queueing is not None else None
         if rate is None and given is not None:
             if self._origin is None and given.size:
@@ -215,22 +237,22 @@ class QueueState(NamedTuple):
     """By worker; times in seconds since the first message."""
 
     capacity: Float64Array
-    free: Float64Array  # when it will have done all that it got
-    busy: Float64Array  # seconds of service given out, those to come included
+    free: Float64Array  # when its queue will be empty
+    busy: Float64Array  # seconds of service, including those still to come
     work: Float64Array
     length: Int64Array
-    head: Int32Array  # entries of the waiting messages, -1: none
+    head: Int32Array  # entries of its waiting messages, -1: none
     tail: Int32Array
     arrived: Int64Array
     finished: Int64Array
-    latency: Float64Array  # summed over the finished
+    latency: Float64Array  # summed over finished messages
     measured: Int64Array  # the same two without the warm-up
     measured_latency: Float64Array
-    acknowledged: Float64Array  # by worker and source: finish of the last message; empty where nobody asks
+    acknowledged: Float64Array  # by worker and source: finish of the last message; empty if unused
 
 
 class Waiting(NamedTuple):
-    """The entries of waiting messages, in linked lists; ``free`` is [the first unused entry]."""
+    """The entries of waiting messages, in linked lists; ``free`` is [first unused entry]."""
 
     arrival: Float64Array
     finish: Float64Array
@@ -251,7 +273,7 @@ class Queues:
         seed: int,
         acknowledge: bool = False,
     ):
-        n = capacity.size  # of all workers that will ever be
+        n = capacity.size  # the largest number of workers in the run
         self.workers = workers
         self.queueing = queueing
         self.sources = sources
@@ -276,7 +298,7 @@ class Queues:
         self.joined = np.zeros(n)
         self.left = np.full(n, np.inf)
         self._salt = draw_salt(seed, _SERVICE)
-        self._offered = np.zeros(n)  # capacity x time until _offered_at
+        self._offered = np.zeros(n)  # capacity x time up to _offered_at
         self._offered_at = 0.0
         self._no_source = np.zeros(0, np.int32)
         self._factors = np.zeros(0) if queueing.key_cost is None else queueing.key_factors(0)
@@ -289,7 +311,7 @@ class Queues:
         workers: Int32Array,
         sources: Int32Array | None = None,
     ) -> None:
-        """Let messages ``first``, ... arrive at ``workers``; acknowledgements go to their ``sources``."""
+        """Enqueue messages ``first``, ... at ``workers``; acknowledgements go to their ``sources``."""
         self._make_room(times.size)
         log = self.latencies.make_room(int(self.state.length.sum()) + times.size)
         owners = self._no_source if sources is None else sources
@@ -315,13 +337,13 @@ class Queues:
         return work
 
     def settle(self, now: float) -> None:
-        """Finish what is done by ``now``."""
+        """Finish the messages that are done by ``now``."""
         log = self.latencies.make_room(int(self.state.length.sum()))
         _settle(now, self.sources, self.state, self.waiting, log)
         self.now = max(self.now, now) if math.isfinite(now) else self.now
 
     def change(self, workers: int, capacity: Float64Array, now: float) -> None:
-        """Go on with ``workers`` workers and other capacities; what waits is served at the new speed."""
+        """Change the workers and capacities; waiting messages are served at the new speed."""
         self.settle(now)
         self._offered = self.offered(now)
         self._offered_at = now
@@ -332,18 +354,18 @@ class Queues:
         _change_capacity(now, capacity, self.state, self.waiting)
 
     def offered(self, now: float) -> Float64Array:
-        """Return the work that each worker could have done by ``now``, while it belonged to the cluster."""
+        """Return the work that each worker could have done by ``now``, while it was part of the cluster."""
         result = self._offered.copy()
         result[: self.workers] += self.state.capacity[: self.workers] * (now - self._offered_at)
         return result
 
     def busy_until(self, now: float) -> Float64Array:
-        """Return the seconds that each worker has worked by ``now``."""
+        """Return the busy seconds of each worker by ``now``."""
         result: Float64Array = self.state.busy - np.maximum(self.state.free - now, 0.0)
         return result
 
     def utilisation(self) -> Float64Array:
-        """Return the share of its time that each worker worked, from when it joined until all is finished."""
+        """Return the busy share of each worker, from when it joined until all messages are finished."""
         until = np.minimum(np.maximum(self.left, self.state.free), self.makespan)
         with np.errstate(invalid="ignore", divide="ignore"):
             result: Float64Array = self.state.busy / (until - self.joined)
@@ -351,7 +373,7 @@ class Queues:
 
     @property
     def makespan(self) -> float:
-        """When the last message that has arrived is finished."""
+        """The time at which all messages that have arrived are finished."""
         return float(self.state.free.max())
 
     def _make_room(self, count: int) -> None:
@@ -363,7 +385,7 @@ class Queues:
             larger.finish[:held] = self.waiting.finish
             larger.source[:held] = self.waiting.source
             larger.next[:held] = self.waiting.next
-            larger.next[-1] = self.waiting.free[0]  # the old free list behind the new entries
+            larger.next[-1] = self.waiting.free[0]  # the old free list after the new entries
             larger.free[0] = held
             self.waiting = larger
 
@@ -382,7 +404,7 @@ def _new_waiting(size: int) -> Waiting:
 
 @inlined
 def _finish(worker: int, now: float, sources: int, q: QueueState, waiting: Waiting, log: LatencyLog) -> None:
-    """Take the messages that ``worker`` has finished by ``now`` out of its queue."""
+    """Remove the messages that ``worker`` has finished by ``now`` from its queue."""
     entry = q.head[worker]
     while entry >= 0 and waiting.finish[entry] <= now:
         latency = waiting.finish[entry] - waiting.arrival[entry]

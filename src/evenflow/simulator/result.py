@@ -1,4 +1,4 @@
-"""What a simulation found: one row, tables over time and by worker; as Arrow tables, JSON and CSV."""
+"""The result of a simulation: one row, tables over time and by worker; as Arrow, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Result:
-    """One simulated run. Everything but ``seconds`` follows from the configuration and its seed."""
+    """One simulated run; everything except ``seconds`` is determined by the configuration."""
 
     scheme: str
     parameters: str
@@ -34,15 +34,15 @@ class Result:
     seed: int
     feed: str
     messages: int
-    numbers: dict[str, float]  # the other numbers of the row, in its order
+    numbers: dict[str, float]  # the metrics of the row, in order
     over_time: Columns
     by_worker: Columns
     rescales: Columns = field(default_factory=dict)
     periods: Columns = field(default_factory=dict)
-    seconds: float = 0.0  # of routing and measuring, without making the stream
+    seconds: float = 0.0  # for routing and measuring, without generating the stream
 
     def row(self) -> dict[str, Any]:
-        """Return the run as one flat row; all but ``messages_per_second`` is the same on every machine."""
+        """Return the run as a flat row; all values but ``messages_per_second`` are machine-independent."""
         return {
             "scheme": self.scheme,
             "parameters": self.parameters,
@@ -58,12 +58,12 @@ class Result:
 
     @property
     def loads(self) -> Int64Array:
-        """Messages of each worker, those that left included."""
+        """Messages of each worker, including those that left."""
         loads: Int64Array = self.by_worker["messages"]
         return loads
 
     def table(self) -> pa.Table:
-        """Return what was measured over time, one row per mark."""
+        """Return the metrics over time, one row per mark."""
         return pa.table(self.over_time)
 
     def worker_table(self) -> pa.Table:
@@ -71,7 +71,7 @@ class Result:
         return pa.table(self.by_worker)
 
     def to_json(self) -> str:
-        """Return row and tables as JSON; a number that does not exist is null."""
+        """Return row and tables as JSON; NaN and infinity become null."""
         content = {
             "row": self.row(),
             "over_time": self.over_time,
@@ -87,7 +87,7 @@ class Result:
 
 
 def plain(value: Any) -> Any:
-    """Turn arrays and numpy numbers into what JSON has; NaN and infinity become None."""
+    """Convert arrays and numpy numbers to JSON values; NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -100,14 +100,14 @@ def plain(value: Any) -> Any:
 
 
 def results_table(results: Sequence[Result]) -> pa.Table:
-    """Return the rows of several results as one table; what a run did not measure is null."""
+    """Return the rows of several results as one table, with null for missing metrics."""
     rows = [plain(result.row()) for result in results]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
 def write_table(table: pa.Table, path: str | Path) -> None:
-    """Write a table as the end of ``path`` says: .csv, .json (a list of rows), .parquet or .arrow."""
+    """Write a table in the format of the file suffix: .csv, .json (a list of rows), .parquet or .arrow."""
     path = Path(path)
     if path.suffix == ".csv":
         pyarrow.csv.write_csv(table, path)
@@ -119,5 +119,5 @@ def write_table(table: pa.Table, path: str | Path) -> None:
         pyarrow.feather.write_feather(table, path, compression="uncompressed")
     else:
         raise EvenflowError(
-            f"a table cannot be written to {str(path)!r}; end it with .csv, .json, .parquet or .arrow."
+            f"cannot write a table to {str(path)!r}; end it with .csv, .json, .parquet or .arrow."
         )

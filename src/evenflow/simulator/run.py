@@ -1,12 +1,12 @@
-"""Sources, workers, aggregator: one stream through one scheme.
+"""Runs one stream through one scheme: sources, workers and aggregator.
 
-The stream is read in chunks and cut wherever something happens: a mark, an aggregation period, a change of
-workers or capacities, feedback. Between two cuts every source routes its own messages (sources are
-independent, a source's stay in order), and what is measured is measured. So nothing depends on how the
-stream came in chunks.
+The stream is read in chunks and cut wherever something happens: a mark, the end of an aggregation period, a
+change of workers or capacities, feedback. Between two cuts every source routes its own messages (sources are
+independent, and the messages of a source stay in order), and metrics are updated. The result therefore does
+not depend on the chunks.
 
-What happens at message t happens in this order: marks and periods after t messages; then, before the next
-one, events, feedback, and the sources' common decisions.
+At message t, the order is: marks and periods after t messages; then, before the next message, events,
+feedback, and joint decisions of the sources.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from evenflow.simulator.setup import Configuration, Head, SimulationSetup
 from evenflow.simulator.source_assignment import Dealer, Feed, Part
 from evenflow.streams.base import CHUNK, Stream
 
-SEGMENT = 1 << 17  # messages routed at once; their arrays fit into a cache
+SEGMENT = 1 << 17  # messages routed at once; their arrays fit the CPU cache
 Progress = Callable[[int, int], None]
 
 
@@ -50,13 +50,48 @@ def simulate(
     chunk: int = CHUNK,
     progress: Progress | None = None,
 ) -> Result:
-    """Send ``stream`` through ``scheme`` and measure; the same arguments give the same result, bit by bit.
+    """Send a stream through a scheme and measure it; equal arguments give bit-identical results.
 
-    ``head`` splits loads into head and tail: a share of the stream (the stream is read twice to know who is
-    above it) or the head's key ids. ``resources``, for schemes with one owner per key, are the cost functions
-    of state, computation and communication (`functions` 3), such as "LCL". ``chunk`` affects speed alone.
-    ``progress(messages, of)`` is called after every chunk.
+    Parameters
+    ----------
+    scheme
+        A scheme, or its name as on the command line, such as "d-choices:epsilon=1e-3".
+    stream
+        A stream, or its name as on the command line, such as "zipf:z=1.4,messages=1e6".
+    workers
+        Number of workers.
+    sources
+        Number of sources, each with its own router.
+    seed
+        Seed of the scheme, the feed and the queues.
+    feed
+        How messages are distributed to the sources: "shuffle", "key" or "skewed:exponent".
+    queueing
+        Arrival and service of messages; without it only loads are measured.
+    events
+        Changes of the workers or their capacities (`Rescale`, `Capacities`).
+    marks
+        Number of equidistant points at which metrics are recorded.
+    head
+        Splits loads into head and tail: a share of the stream from which a key is head (the stream is then
+        read twice), or the ids of the head's keys.
+    aggregation
+        Periodic merging of partial results.
+    resources
+        For schemes with one owner per key, the cost functions of state, computation and communication
+        (`functions` 3), such as "LCL".
+    chunk
+        Messages read at once; only affects speed.
+    progress
+        Called as ``progress(messages, total)`` after every chunk.
 
+    Returns
+    -------
+    Result
+        One row of metrics, and tables over time and by worker.
+
+    Examples
+    --------
     >>> result = simulate("shuffle", "zipf:z=1.4,keys=100,messages=1000,seed=1", workers=4, sources=1)
     >>> result.loads.tolist(), result.row()["imbalance"]
     ([250, 250, 250, 250], 0.0)
@@ -68,7 +103,7 @@ def simulate(
 
 
 class Simulation:
-    """One run: the routers, and what changes while the stream flows."""
+    """One run: the routers, and everything that changes during the stream."""
 
     def __init__(self, setup: SimulationSetup):
         self.setup = setup
@@ -78,7 +113,7 @@ class Simulation:
         self._start()
 
     def _start(self) -> None:
-        """Set everything but the routers to its beginning."""
+        """Initialise everything except the routers."""
         setup = self.setup
         self.dealer = Dealer(setup.feed, setup.sources, setup.seed, max(SEGMENT, 4 * setup.sources))
         self.arrivals = Arrivals(setup.queueing, setup.seed)
@@ -94,7 +129,7 @@ class Simulation:
         self.source_of = np.empty(self.dealer.size, np.int32)
 
     def run(self, chunk_size: int = CHUNK, progress: Progress | None = None) -> Result:
-        """Let the stream flow."""
+        """Run the whole stream and return the result."""
         stream, messages = self.setup.stream, self.setup.found.messages
         for chunk in stream.chunks(chunk_size):
             if self.message + chunk.ids.size > messages:
@@ -110,13 +145,13 @@ class Simulation:
                 progress(self.message, messages)
         if self.message != messages:
             raise EvenflowError(
-                f"the stream {stream.name} does not have the {messages} messages that it declared; "
-                "it must stay the same while it is read."
+                f"the stream {stream.name} does not have its declared {messages} messages; "
+                "do not change it while it is read."
             )
         return self._result()
 
     def _compile(self, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array) -> None:
-        """Run one message through another router, so that compiling is not in the measured time."""
+        """Run one message through a separate router, so that compilation is not measured."""
         kept = self.routers
         setup = self.setup
         self.routers = [self.scheme.router(setup.workers, setup.seed)] * setup.sources
@@ -137,7 +172,7 @@ class Simulation:
             start = stop
 
     def _next_cut(self, left: int, times: Float64Array | None) -> int:
-        """Return how many messages flow until something is due."""
+        """Return the number of messages until something is due."""
         setup = self.setup
         cuts = [self.message + min(left, self.dealer.size), setup.marks[self.next_mark]]
         cuts.append(self.coordinator.next_message)
@@ -172,15 +207,15 @@ class Simulation:
             self.queues.serve(self.message, times, ids, destinations, self._sources_of(parts))
 
     def _check(self, workers: Int32Array, count: int) -> None:
-        """Refuse what a new scheme may get wrong; the kernels rely on it."""
+        """Raise an error if a scheme returned invalid workers, on which the kernels rely."""
         if workers.size != count or workers.min() < 0 or workers.max() >= self.workers:
             raise EvenflowError(
-                f"{self.scheme.name} did not answer every message with a worker from 0 to "
-                f"{self.workers - 1}; route() has to."
+                f"{self.scheme.name} did not return a worker from 0 to {self.workers - 1} for every message; "
+                "fix its _route()."
             )
 
     def _sources_of(self, parts: list[Part]) -> Int32Array | None:
-        """Return each message's source, if acknowledgements go back to it."""
+        """Return each message's source, if acknowledgements are needed."""
         if self.queues is None or not self.queues.state.acknowledged.size:
             return None
         result = self.source_of[: sum(part.keys.size for part in parts)]
@@ -192,7 +227,7 @@ class Simulation:
         """Do what is due before the next message, which arrives at ``now``."""
         events = self.setup.events
         while self.next_event < len(events) and events[self.next_event].at == self.message:
-            self._happen(events[self.next_event], now)
+            self._apply(events[self.next_event], now)
             self.next_event += 1
         if self.feedback is not None and (
             self.feedback.next_message <= self.message or self.feedback.next_time <= now
@@ -201,7 +236,7 @@ class Simulation:
         if self.coordinator.next_message <= self.message:
             self.coordinator.before(self.message)
 
-    def _happen(self, event: Event, now: float) -> None:
+    def _apply(self, event: Event, now: float) -> None:
         capacity = self._capacity_after(event)
         if isinstance(event, Rescale):
             self.coordinator.rescale(event.workers)
@@ -220,11 +255,11 @@ class Simulation:
         if event.capacities is not None or isinstance(event, Capacities):
             capacity[:workers] = self.setup.scale * parse_capacities(event.capacities, workers)
         else:
-            capacity[self.workers : workers] = self.setup.scale  # newcomers
+            capacity[self.workers : workers] = self.setup.scale  # new workers
         return capacity
 
     def _after(self, now: float) -> None:
-        """Look at what there is after the last message, which arrived at ``now``."""
+        """Record what is due after the last message, which arrived at ``now``."""
         setup = self.setup
         if self.message == setup.marks[self.next_mark]:
             self.observer.mark(self.message, now, self.routers)

@@ -1,4 +1,4 @@
-"""A configuration, and what follows from it once its stream is known."""
+"""The configuration of a simulation, and what is derived from it and its stream."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from evenflow.spec import check, check_count
 from evenflow.streams import Stream, open_stream
 
 Head = float | npt.NDArray[Any] | Sequence[int] | None
-_HEAD = "it is a share of the stream, above 0 up to 1, or key ids"
+_HEAD = "use a share of the stream above 0 and up to 1, or key ids"
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The arguments of one simulation; :func:`evenflow.simulator.simulate` says what they are."""
+    """The arguments of one simulation; see :func:`evenflow.simulator.simulate`."""
 
     scheme: Scheme | str
     stream: Stream | str
@@ -45,7 +45,7 @@ class Configuration:
 
 
 class SimulationSetup:
-    """A configuration that was checked, with its names looked up and its stream surveyed."""
+    """A validated configuration, with its names resolved and its stream surveyed."""
 
     def __init__(self, given: Configuration):
         self.scheme = as_scheme(given.scheme)
@@ -65,13 +65,13 @@ class SimulationSetup:
         rescales = [event.workers for event in self.events if isinstance(event, Rescale)]
         self.most_workers = max([self.workers, *rescales])
         if rescales:
-            self.scheme.router(self.workers, self.seed).rescale(rescales[0])  # says so if it cannot
-        self.work = 1.0  # of a message, on average
-        self.scale = 1.0  # of the capacities as they are spelled
+            self.scheme.router(self.workers, self.seed).rescale(rescales[0])  # raises an error if it cannot
+        self.work = 1.0  # mean work of a message
+        self.scale = 1.0  # of the capacities as given
         if self.queueing is not None:
             self._measure(self.queueing)
         elif any(isinstance(event, Capacities) or event.capacities is not None for event in self.events):
-            raise EvenflowError("events change capacities without queueing; pass queueing=Queueing(...).")
+            raise EvenflowError("events change capacities without queues; pass queueing=Queueing(...).")
 
     def _measure(self, queueing: Queueing) -> None:
         self.work = queueing.mean_work(self.found.counts)
@@ -81,14 +81,14 @@ class SimulationSetup:
             if queueing.rate is None and self.found.seconds is not None:
                 if not self.found.seconds > 0:
                     raise EvenflowError(
-                        f"all messages of {self.stream.name} have the same time; say rate=1000 or so."
+                        f"all messages of {self.stream.name} have the same time; pass a rate such as 1000."
                     )
                 rate = self.found.messages / self.found.seconds
             self.scale = rate * self.work / (queueing.load * float(capacities.sum()))
         if not queueing.warm_up < self.found.messages:
             raise EvenflowError(
                 f"warm_up is {queueing.warm_up}, but the stream has {self.found.messages} messages; "
-                "choose fewer."
+                "use fewer."
             )
 
     def new_routers(self) -> list[Any]:
@@ -99,7 +99,7 @@ class SimulationSetup:
         ]
 
     def new_queues(self) -> Queues | None:
-        """Return empty queues for all workers that will ever be."""
+        """Return empty queues for the largest number of workers in the run."""
         if self.queueing is None:
             return None
         capacities = np.ones(self.most_workers)
@@ -119,13 +119,13 @@ def _survey(stream: Stream, by_share: bool, queueing: Queueing | None) -> Survey
 
 
 def _marks(marks: int, messages: int) -> list[int]:
-    """Return after how many messages to look: every 1 / marks of the stream."""
-    check_count("marks", marks, 1, "the stream is looked at least once, at its end")
+    """Return the message counts at which to record metrics: every 1 / marks of the stream."""
+    check_count("marks", marks, 1, "use at least one mark")
     return sorted({k * messages // marks for k in range(1, marks + 1)} - {0})
 
 
 def _head(head: Head, found: Survey) -> BoolArray | None:
-    """Return by key id whether a key is in the head."""
+    """Return whether each key id is in the head."""
     if head is None:
         return None
     if isinstance(head, float | int):

@@ -1,10 +1,10 @@
-"""How a stream reaches its sources: by shuffle (the papers' default), by key, or by a skewed split.
+"""The distribution of a stream to its sources: by shuffle (the papers' default), by key, or skewed.
 
 * ``shuffle``: message i goes to source i mod s;
-* ``key``: a key's messages all go to one source, ``range(mix(key ^ salt), s)`` with a salt of the feed's own;
+* ``key``: all messages of a key go to one source, ``range(mix(key ^ salt), s)`` with a separate salt;
 * ``skewed:z``: message i goes to source j with probability proportional to (j + 1)^-z (default z = 1).
 
-Who gets message i depends on i, its key and the seed alone, never on how the stream was cut into chunks.
+The source of message i depends only on i, its key and the seed, never on how the stream is cut into chunks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _BY_KEY, _SKEWED = 11, 12  # uses of the seed, distinct from the streams' own
 
 
 class Part(NamedTuple):
-    """What one source got of some messages, in stream order."""
+    """The messages of one source, in stream order."""
 
     keys: UInt64Array
     ids: Int32Array
     times: Float64Array | None
-    positions: slice | Int32Array  # where each stood among them
+    positions: slice | Int32Array  # of these messages among all
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,11 @@ class Feed:
         except ValueError:
             feed = Feed("")
         if feed.kind not in {"shuffle", "key", "skewed"} or (exponent and kind != "skewed"):
-            raise EvenflowError(f"feed is {spec!r}; it is 'shuffle', 'key', 'skewed' or like 'skewed:1.5'.")
+            raise EvenflowError(
+                f"feed is {spec!r}; use 'shuffle', 'key', 'skewed' or an exponent, as in 'skewed:1.5'."
+            )
         if not 0 <= feed.exponent <= 100:
-            raise EvenflowError(f"feed is {spec!r}; the exponent of a skewed feed is between 0 and 100.")
+            raise EvenflowError(f"feed is {spec!r}; use an exponent between 0 and 100.")
         return feed
 
     def __str__(self) -> str:
@@ -63,7 +65,7 @@ class Feed:
 
 
 class Dealer:
-    """Deals messages out to ``sources`` sources; its buffers serve again and again."""
+    """Distributes messages to ``sources`` sources, reusing its buffers."""
 
     def __init__(self, feed: Feed, sources: int, seed: int, size: int):
         self.feed = feed
@@ -82,7 +84,7 @@ class Dealer:
     def deal(
         self, first: int, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array
     ) -> list[Part]:
-        """Deal out messages ``first``, ``first + 1``, ... of the stream; good until the next call."""
+        """Distribute messages ``first``, ``first + 1``, ... of the stream; valid until the next call."""
         if self.feed.kind == "shuffle":
             return self._deal_in_turn(first, ids, times, hashes)
         n = ids.size
@@ -101,7 +103,7 @@ class Dealer:
     def _deal_in_turn(
         self, first: int, ids: Int32Array, times: Float64Array | None, hashes: UInt64Array
     ) -> list[Part]:
-        """Give source j the messages whose number is j modulo the number of sources."""
+        """Give source j the messages whose number modulo the number of sources is j."""
         parts = []
         used = 0
         for source in range(self.sources):
@@ -143,7 +145,7 @@ def _deal(
     own: Int32Array,
     positions: Int32Array,
 ) -> None:
-    """Sort the messages by source, stably."""
+    """Sort the messages by source, preserving their order."""
     sources = place_of.size
     place_of[:] = 0
     for i in range(chosen.size):

@@ -1,19 +1,19 @@
-"""Epoch counting with decay (`evolving` 4.1.1, Algorithm 1): the keys that are frequent of late.
+"""Epoch counting with decay (`evolving` 4.1.1, Algorithm 1): the recently frequent keys.
 
-Rule: inside an epoch of ``epoch`` messages count as SpaceSaving does: a monitored key's counter goes up by
-one, a new key takes the place of the key with the lowest counter and starts at that counter plus one. Between
-two epochs all counters, and the total, are multiplied by ``decay`` (the paper's alpha). With ``capacity``
-counters (K_max) and the decayed total N, ``true decayed count <= count <= true decayed count + N / capacity``
-and every key above N / capacity is monitored.
+Rule: within an epoch of ``epoch`` messages, count as in SpaceSaving: a monitored key's counter is
+incremented; a new key replaces the key with the lowest counter and starts at that counter plus one. Between
+two epochs all counters and the total are multiplied by ``decay`` (the paper's alpha). With ``capacity``
+counters (K_max) and the decayed total N, ``true decayed count <= count <= true decayed count + N /
+capacity``, and every key above N / capacity is monitored.
 
-Left open by the paper, and chosen here: of several keys with the lowest counter the one in the lowest entry
-goes, entries being numbered as they were first filled. An epoch is closed by the message after its last, as
-Algorithm 1 has it.
+Not specified by the paper, and chosen here: of several keys with the lowest counter, the one in the lowest
+entry is replaced; entries are numbered in the order in which they were first filled. An epoch is closed by
+the message after its last one, as in Algorithm 1.
 
 Cost: closing an epoch is one pass over the counters, O(1) amortised for epochs no shorter than ``capacity``.
-The lowest counter is the root of a heap that is put in order at the first replacement after that pass and
-mended lazily: counters only grow inside an epoch, so what the heap has on record is a lower bound, and a root
-whose record is true is the lowest.
+The lowest counter is the root of a heap that is rebuilt at the first replacement after that pass and repaired
+lazily: counters only grow within an epoch, so a count recorded in the heap is a lower bound, and a root whose
+record is current is the lowest.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 class EpochCounters(NamedTuple):
-    """The arrays of a sketch; an entry is a number into ``keys`` and ``counts``."""
+    """The arrays of a sketch; an entry is an index into ``keys`` and ``counts``."""
 
     table: KeyTable
     keys: UInt64Array
     counts: Float64Array
-    heap: UInt32Array  # entries, the lowest record first; place p is above places 4 p + 1 .. 4 p + 4
-    records: Float64Array  # of each place of the heap: its entry's count when it was put there
+    heap: UInt32Array  # entries, lowest record first; node p is the parent of nodes 4 p + 1 .. 4 p + 4
+    records: Float64Array  # of each node of the heap: its entry's count when it was placed there
     sums: Float64Array  # [decayed total, highest count]
-    ends: Int64Array  # [entries in use, messages ever, messages in closed epochs, 1 if there is a heap]
+    ends: Int64Array  # [entries in use, messages so far, messages in closed epochs, 1 if the heap is built]
 
 
 def new_epoch_counters(capacity: int) -> EpochCounters:
@@ -56,21 +56,21 @@ def new_epoch_counters(capacity: int) -> EpochCounters:
 
 
 @inlined
-def _first_of(c: EpochCounters, one: np.uint64, other: np.uint64) -> np.uint64:
-    """Return which of two places of the heap comes first by (record, entry), without a branch."""
-    record, rival = c.records[one], c.records[other]
-    loses = (rival < record) | ((rival == record) & (c.heap[other] < c.heap[one]))
-    return other if loses else one
+def _first_of(c: EpochCounters, node: np.uint64, other: np.uint64) -> np.uint64:
+    """Return which of two nodes of the heap comes first by (record, entry), without a branch."""
+    record, rival = c.records[node], c.records[other]
+    loses = (rival < record) | ((rival == record) & (c.heap[other] < c.heap[node]))
+    return other if loses else node
 
 
 @inlined
-def _first_child(c: EpochCounters, place: np.uint64) -> np.uint64:
-    """Return the first of the places below ``place``, or ``place`` if there is none."""
+def _first_child(c: EpochCounters, node: np.uint64) -> np.uint64:
+    """Return the first child of ``node``, or ``node`` if it has none."""
     size = np.uint64(c.heap.size)
-    child = _4 * place + _1
+    child = _4 * node + _1
     if child + _3 < size:
         return _first_of(c, _first_of(c, child, child + _1), _first_of(c, child + _2, child + _3))
-    best = place if child >= size else child
+    best = node if child >= size else child
     while child < size:
         best = _first_of(c, best, child)
         child += _1
@@ -79,37 +79,37 @@ def _first_child(c: EpochCounters, place: np.uint64) -> np.uint64:
 
 @inlined
 def _sink(c: EpochCounters, top: np.uint64, entry: np.uint32, record: float) -> None:
-    """Put ``entry`` at place ``top`` of the heap or below it, where it belongs by (record, entry)."""
-    place = top
-    while True:  # to the bottom first: that is where a grown counter mostly belongs
-        child = _first_child(c, place)
-        if child == place:
+    """Put ``entry`` at node ``top`` of the heap or below it, ordered by (record, entry)."""
+    node = top
+    while True:  # to the bottom first, where a grown counter usually belongs
+        child = _first_child(c, node)
+        if child == node:
             break
-        c.heap[place] = c.heap[child]
-        c.records[place] = c.records[child]
-        place = child
-    while place > top:
-        above = (place - _1) >> _2
+        c.heap[node] = c.heap[child]
+        c.records[node] = c.records[child]
+        node = child
+    while node > top:
+        above = (node - _1) >> _2
         if c.records[above] < record or (c.records[above] == record and c.heap[above] < entry):
             break
-        c.heap[place] = c.heap[above]
-        c.records[place] = c.records[above]
-        place = above
-    c.heap[place] = entry
-    c.records[place] = record
+        c.heap[node] = c.heap[above]
+        c.records[node] = c.records[above]
+        node = above
+    c.heap[node] = entry
+    c.records[node] = record
 
 
 @inlined
 def _lowest_entry(c: EpochCounters) -> int:
-    """Return the entry with the lowest (count, entry) of a full sketch; it is the root of the heap."""
-    if c.ends[HEAPED] == 0:  # the order of the epoch before is nearly right
+    """Return the entry with the lowest (count, entry) of a full sketch: the root of the heap."""
+    if c.ends[HEAPED] == 0:  # the order of the previous epoch is nearly right
         for each in range(c.heap.size):
             c.records[each] = c.counts[c.heap[each]]
         for above in range((c.heap.size + 2) // 4, 0, -1):
-            place = np.uint64(above - 1)
-            child = _first_child(c, place)
-            if child != place and _first_of(c, place, child) == child:
-                _sink(c, place, c.heap[place], c.records[place])
+            node = np.uint64(above - 1)
+            child = _first_child(c, node)
+            if child != node and _first_of(c, node, child) == child:
+                _sink(c, node, c.heap[node], c.records[node])
         c.ends[HEAPED] = 1
     while True:
         entry = c.heap[0]
@@ -121,7 +121,7 @@ def _lowest_entry(c: EpochCounters) -> int:
 
 @inlined
 def count_in_epoch(c: EpochCounters, key: np.uint64) -> tuple[int, bool]:
-    """Count one message of ``key``; return its entry and whether that is new to the key."""
+    """Count one message of ``key``; return its entry and whether the entry is new to it."""
     c.ends[MESSAGES] += 1
     c.sums[TOTAL] += 1.0
     entry = table_find(c.table, key)
@@ -143,13 +143,13 @@ def count_in_epoch(c: EpochCounters, key: np.uint64) -> tuple[int, bool]:
 
 @inlined
 def epoch_is_over(c: EpochCounters, epoch: int) -> bool:
-    """Say whether the next message begins an epoch, so that ``close_epoch`` is due."""
+    """Return whether the next message starts an epoch, so that ``close_epoch`` is due."""
     return c.ends[MESSAGES] - c.ends[CLOSED] == epoch
 
 
 @inlined
 def close_epoch(c: EpochCounters, decay: float) -> None:
-    """Let every counter decay."""
+    """Apply the decay to every counter."""
     c.ends[CLOSED] = c.ends[MESSAGES]
     if decay == 1.0:
         return
@@ -157,4 +157,4 @@ def close_epoch(c: EpochCounters, decay: float) -> None:
         c.counts[entry] *= decay
     c.sums[TOTAL] *= decay
     c.sums[HIGHEST] *= decay
-    c.ends[HEAPED] = 0  # rounding may have made counts equal that were not
+    c.ends[HEAPED] = 0  # rounding may have made different counts equal

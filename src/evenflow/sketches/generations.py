@@ -1,20 +1,21 @@
-"""The key space of baby, teenage and old keys (`dynamic` 4.1, Algorithms 1-3): which keys stay frequent.
+"""The key space of baby, teenage and old keys (`dynamic` 4.1, Algorithms 1-3): finds keys that stay frequent.
 
-Rule: a key not yet known is born into the baby space; known keys are counted where they are. Every 15 s
-babies are sorted by their counts, cut to the baby space's size, and promoted to the teenage space; every 60 s
-teenagers are promoted to the old space. Promotion compares the source's highest with the destination's
-lowest, again and again, and swaps them unless the lowest is higher. Sizes are 50, 40 and 10 percent of the
-number of keys expected. Counts are exact since a key's last birth, so at most the key's true count.
+Rule: a new key is born into the baby space; known keys are counted in their space. Every 15 s babies are
+sorted by count, truncated to the size of the baby space, and promoted to the teenage space; every 60 s
+teenagers are promoted to the old space. Promotion repeatedly compares the highest of the source with the
+lowest of the destination and swaps them unless the lowest is higher. Sizes are 50, 40 and 10 percent of the
+expected number of keys. Counts are exact since a key's last birth, so at most the key's true count.
 
-Left open by the paper, and chosen here:
+Not specified by the paper, and chosen here:
 
-* The clock is that of the messages, and cycles run when a message finds them due, 15 (60) s after they last
-  ran. Both threads of the paper start with the first message; the teenage one runs first when both are due.
+* The clock is that of the messages; a cycle runs when a message finds it due, 15 (60) s after its last run.
+  Both threads of the paper start with the first message; the teenage one runs first when both are due.
 * A destination that is not full is filled before items are swapped: Algorithm 3 never promotes into an empty
-  one. It is filled with the source's highest and sorted with them.
+  one. It is filled with the highest of the source and then sorted.
 * Equal counts keep their order (a stable sort; a promoted item goes to the head, a demoted one to the tail).
-* The baby space has no bound in the paper. Here it holds ``baby_limit`` keys: the birth that would exceed
-  them cuts the space to its size first, as the next cycle would have done. By default 100 times that size.
+* The baby space is unbounded in the paper. Here it holds ``baby_limit`` keys, by default 100 times its size:
+  a birth that would exceed the limit first truncates the space to its size, as the next cycle would have
+  done.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ START, TEENAGE_DUE, OLD_DUE = 0, 1, 2  # in KeySpace.times
 
 
 class KeySpace(NamedTuple):
-    """The arrays of a key space; an item is a number into the first three of them."""
+    """The arrays of a key space; an item is an index into the first three."""
 
     keys: UInt64Array
     counts: Int64Array
-    space: Int8Array  # where an item is
+    space: Int8Array  # of each item: BABY, TEENAGE or OLD
     baby: Int32Array  # items, highest count first after a cycle
     teenage: Int32Array
     old: Int32Array
     free: Int32Array
-    sizes: Int64Array  # items in baby, teenage, old, free; what the baby space is cut to
+    sizes: Int64Array  # items in baby, teenage, old, free; size to which the baby space is truncated
     times: Float64Array  # [first message, next teenage cycle, next old cycle]; NaN before the first message
     table: KeyTable
 
 
 def sizes_for(expected_keys: int) -> tuple[int, int, int]:
-    """Return the sizes of the baby, teenage and old space: 50, 40 and 10 percent of the keys expected.
+    """Return the sizes of the baby, teenage and old space: 50, 40 and 10 percent of the expected keys.
 
     >>> sizes_for(100)
     (50, 40, 10)
@@ -57,7 +58,7 @@ def sizes_for(expected_keys: int) -> tuple[int, int, int]:
 
 
 def new_key_space(expected_keys: int, baby_limit: int | None = None) -> KeySpace:
-    """Return an empty key space; ``baby_limit`` is by default 100 times the size of the baby space."""
+    """Return an empty key space; ``baby_limit`` defaults to 100 times the size of the baby space."""
     keep, teenage, old = sizes_for(expected_keys)
     limit = 100 * keep if baby_limit is None else max(baby_limit, keep + 1)
     items = limit + teenage + old
@@ -77,7 +78,7 @@ def new_key_space(expected_keys: int, baby_limit: int | None = None) -> KeySpace
 
 @inlined
 def note_key(s: KeySpace, key: np.uint64) -> tuple[int, bool]:
-    """Count one message of ``key``; return its item and whether it has just been born."""
+    """Count one message of ``key``; return its item and whether it is new."""
     item = table_find(s.table, key)
     born = item < 0
     if born:
@@ -97,7 +98,7 @@ def note_key(s: KeySpace, key: np.uint64) -> tuple[int, bool]:
 
 @inlined
 def run_cycles(s: KeySpace, now: float, teenage_cycle: float, old_cycle: float) -> None:
-    """Promote what is due at the time ``now`` of a message (Algorithms 1 and 2)."""
+    """Run the promotions due at the time ``now`` of a message (Algorithms 1 and 2)."""
     if now < s.times[TEENAGE_DUE] and now < s.times[OLD_DUE]:
         return
     if np.isnan(s.times[START]):
@@ -116,37 +117,37 @@ def run_cycles(s: KeySpace, now: float, teenage_cycle: float, old_cycle: float) 
 
 @kernel
 def _cut_babies(s: KeySpace) -> None:
-    """Sort the baby space, highest count first, and forget all but the first of it."""
+    """Sort the baby space, highest count first, and truncate it to its size."""
     kept = 0
     for i in range(s.sizes[BABY]):
         item = s.baby[i]
-        place = kept
-        while place > 0 and s.counts[s.baby[place - 1]] < s.counts[item]:
-            place -= 1
+        index = kept
+        while index > 0 and s.counts[s.baby[index - 1]] < s.counts[item]:
+            index -= 1
         if kept == s.sizes[KEEP]:
-            loser = s.baby[kept - 1] if place < kept else item
+            loser = s.baby[kept - 1] if index < kept else item
             table_remove(s.table, s.keys[loser])
             s.free[s.sizes[FREE]] = loser
             s.sizes[FREE] += 1
-            kept -= place < kept
-        if place <= kept and place < s.sizes[KEEP]:
-            for behind in range(kept, place, -1):
+            kept -= index < kept
+        if index <= kept and index < s.sizes[KEEP]:
+            for behind in range(kept, index, -1):
                 s.baby[behind] = s.baby[behind - 1]
-            s.baby[place] = item
+            s.baby[index] = item
             kept += 1
     s.sizes[BABY] = kept
 
 
 @inlined
 def _sort(s: KeySpace, items: Int32Array, size: int) -> None:
-    """Sort items by count, highest first, equal ones as they stand; they are nearly in order."""
+    """Sort nearly sorted items by count, highest first; stable."""
     for i in range(1, size):
         item = items[i]
-        place = i
-        while place > 0 and s.counts[items[place - 1]] < s.counts[item]:
-            items[place] = items[place - 1]
-            place -= 1
-        items[place] = item
+        index = i
+        while index > 0 and s.counts[items[index - 1]] < s.counts[item]:
+            items[index] = items[index - 1]
+            index -= 1
+        items[index] = item
 
 
 @kernel

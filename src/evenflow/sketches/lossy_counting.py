@@ -1,18 +1,20 @@
-"""Lossy counting (Manku and Motwani, VLDB 2002) over all of a stream or its recent past (`functions` 4.1.2).
+"""Lossy counting (Manku and Motwani, VLDB 2002) over a whole stream or a recent window (`functions` 4.1.2).
 
-Rule: the stream is cut into buckets of 1 / epsilon messages. A new key enters in bucket b with count 1 and
-error b - 1; a known key's count goes up by one; when bucket b closes, keys with count + error <= b leave.
-After N messages ``true count - epsilon N <= count <= true count``, a key above epsilon N is held, and at most
-(1 / epsilon) log(epsilon N) keys are. For a recent past of ``window`` messages, x such counters start one
-step = window / (x - 1) messages apart, live for x steps and start again; the oldest is asked, and covers
-``window`` to x / (x - 1) times ``window`` messages.
+Rule: the stream is divided into buckets of 1 / epsilon messages. A new key enters in bucket b with count 1
+and error b
+- 1; a known key's count is incremented; when bucket b closes, keys with count + error <= b are dropped. After
+  N messages ``true count - epsilon N <= count <= true count``, every key above epsilon N is held, and at most
+  (1 / epsilon) log(epsilon N) keys are held. For a window of ``window`` messages, x such counters start at
+  intervals of one step = window / (x - 1) messages, run for x steps and restart; the oldest one is used, and
+  covers ``window`` to x / (x - 1) times ``window`` messages.
 
-Left open by the papers, and ours: buckets end together with the steps, so every bucket has at least
-1 / epsilon messages and all counters' buckets close at the same time. Then the counters share one table of
-keys (what a younger one holds the oldest holds too), and a message costs one probe for all of them. Where a
-step is shorter than 1 / epsilon nothing leaves before its counter ends: counts are exact.
+Not specified by the papers, and chosen here: bucket ends coincide with step ends, so every bucket has at
+least 1 / epsilon messages and the buckets of all counters close at the same time. The counters can then share
+one table of keys (the oldest holds every key that a younger one holds), and a message costs one probe for all
+of them. If a step is shorter than 1 / epsilon, nothing is dropped before its counter ends, and counts are
+exact.
 
-A key that stays for b buckets has been counted at least b times, so closing buckets costs O(1) per message,
+A key that is held for b buckets has been counted at least b times, so closing buckets costs O(1) per message,
 amortised.
 """
 
@@ -30,25 +32,25 @@ from evenflow.sketches.table import KeyTable, new_table, table_find, table_inser
 
 _FOREVER = 2**63 - 1
 
-# places in LossyCounters.clock
+# indices of LossyCounters.clock
 _MESSAGES = 0
 _BOUNDARY = 1  # the message count at which the open bucket closes
 _BUCKET = 2  # the open bucket, from 1
-_OLDEST = 3  # the counter that answers
+_OLDEST = 3  # the counter in use
 _START = 4  # the step in which it started
 _USED = 5  # entries in use
 
-# places in LossyCounters.shape
+# indices of LossyCounters.shape
 _STEP = 0
-_BUCKETS = 1  # per step; 0: nothing leaves early
+_BUCKETS = 1  # per step; 0: nothing is dropped early
 
 
 class LossyCounters(NamedTuple):
-    """The arrays of a lossy counting sketch; an entry is a number into them, entries in use come first."""
+    """The arrays of a lossy counting sketch; entries are indices into them, those in use first."""
 
     table: KeyTable
     keys: UInt64Array
-    counts: Int64Array  # [entry, counter, 0]: count; [entry, counter, 1]: the last bucket it stays in
+    counts: Int64Array  # [entry, counter, 0]: count; [entry, counter, 1]: last bucket in which it is held
     clock: Int64Array
     shape: Int64Array
 
@@ -58,7 +60,7 @@ def new_lossy_counters(
 ) -> LossyCounters:
     """Return an empty sketch with error at most ``epsilon``, of all messages or of the last ``window``.
 
-    ``room`` entries are added to those that the theory asks for, for keys that come from another sketch.
+    ``room`` entries are added to those that the theory requires, for keys taken over from another sketch.
     """
     if window is None:
         counters, step, buckets = 1, math.ceil(1 / epsilon), 1
@@ -79,13 +81,13 @@ def new_lossy_counters(
 
 
 def _most_entries(width: int, buckets: int) -> int:
-    """Return how many keys can be held after ``buckets`` buckets: ``width`` times their harmonic number."""
+    """Return the most keys held after ``buckets`` buckets: ``width`` times their harmonic number."""
     return math.ceil(width * (math.log(buckets) + 0.5773 + 0.5 / buckets))
 
 
 @inlined
 def count_key(c: LossyCounters, key: np.uint64, bucket: int) -> None:
-    """Count one message of ``key``; ``bucket`` is the open one. The caller minds the clock."""
+    """Count one message of ``key`` in the open ``bucket``; the caller advances the clock."""
     entry = table_find(c.table, key)
     if entry < 0:
         entry = c.clock[_USED]
@@ -97,7 +99,7 @@ def count_key(c: LossyCounters, key: np.uint64, bucket: int) -> None:
             c.counts[entry, counter, 1] = bucket
     else:
         for counter in range(c.counts.shape[1]):
-            if c.counts[entry, counter, 1] < bucket:  # has left this counter, comes back
+            if c.counts[entry, counter, 1] < bucket:  # was dropped from this counter and returns
                 c.counts[entry, counter, 0] = 1
                 c.counts[entry, counter, 1] = bucket
             else:
@@ -113,13 +115,13 @@ def open_bucket(c: LossyCounters) -> int:
 
 @inlined
 def bucket_room(c: LossyCounters) -> int:
-    """Return how many messages the open bucket still takes."""
+    """Return the number of messages left in the open bucket."""
     return c.clock[_BOUNDARY] - c.clock[_MESSAGES]
 
 
 @kernel
 def advance(c: LossyCounters, messages: int) -> None:
-    """Say that ``messages`` have been counted, at most ``bucket_room``; close the bucket when it is full."""
+    """Advance the clock by ``messages``, at most ``bucket_room``; close the bucket when it is full."""
     c.clock[_MESSAGES] += messages
     if c.clock[_MESSAGES] < c.clock[_BOUNDARY]:
         return
@@ -151,7 +153,7 @@ def _set_bucket(c: LossyCounters, steps: int, into: int) -> None:
 
 @inlined
 def _let_go(c: LossyCounters) -> None:
-    """Remove the keys that no counter holds any more; the last entry fills the gap."""
+    """Remove the keys that no counter holds any more; the last entry fills each gap."""
     for entry in range(c.clock[_USED] - 1, -1, -1):
         stays = False
         for counter in range(c.counts.shape[1]):
@@ -192,12 +194,12 @@ def _counts_of(c: LossyCounters, keys: UInt64Array, out: Int64Array) -> None:
 
 
 def covered(c: LossyCounters) -> int:
-    """Return how many of the last messages the counts are about."""
+    """Return the number of recent messages that the counts cover."""
     return int(c.clock[_MESSAGES] - c.clock[_START] * c.shape[_STEP])
 
 
 def counts_of(c: LossyCounters, keys: UInt64Array) -> Int64Array:
-    """Return the counts of ``keys`` among the covered messages, 0 where a key is not held."""
+    """Return the counts of ``keys`` in the covered messages, 0 for keys not held."""
     out = np.empty(keys.size, np.int64)
     _counts_of(c, np.ascontiguousarray(keys, np.uint64), out)
     return out
@@ -214,7 +216,7 @@ def top_lossy(c: LossyCounters, threshold: float = 0.0) -> tuple[UInt64Array, In
 
 
 def with_epsilon(c: LossyCounters, epsilon: float, window: int) -> LossyCounters:
-    """Return a sketch of the same ``window`` that goes on with another ``epsilon``; past errors stay."""
+    """Return a sketch of the same ``window`` that continues with another ``epsilon``; past errors remain."""
     used, counters = int(c.clock[_USED]), c.counts.shape[1]
     new = new_lossy_counters(epsilon, window, counters, room=used)
     new.clock[:] = c.clock
@@ -240,7 +242,7 @@ def _fill_table(c: LossyCounters) -> None:
 
 
 class LossyCounting:
-    """Counts of the frequent keys of a stream, or its last ``window`` messages, too low by at most epsilon.
+    """Counts of the frequent keys of a stream or its last ``window`` messages, at most epsilon too low.
 
     >>> sketch = LossyCounting(epsilon=0.1)
     >>> sketch.update(np.array([7, 7, 8, 7, 9, 7, 7, 7, 7, 7, 7, 1], np.uint64))
@@ -250,17 +252,19 @@ class LossyCounting:
 
     def __init__(self, epsilon: float, window: int | None = None, counters: int = 3):
         if not 0 < epsilon < 1:
-            raise EvenflowError(f"epsilon is {epsilon!r}; the error of lossy counting lies between 0 and 1.")
+            raise EvenflowError(f"epsilon is {epsilon!r}; choose an error between 0 and 1.")
         if window is not None and (not isinstance(window, int | np.integer) or window < 1):
-            raise EvenflowError(f"window is {window!r}; count at least one message, or pass None for all.")
+            raise EvenflowError(
+                f"window is {window!r}; use at least one message, or None for the whole stream."
+            )
         if not isinstance(counters, int | np.integer) or counters < 2:
-            raise EvenflowError(f"counters is {counters!r}; a window needs at least 2 that take turns.")
+            raise EvenflowError(f"counters is {counters!r}; a window needs at least 2 counters.")
         self.epsilon = epsilon
         self.counters = new_lossy_counters(epsilon, window, counters)
 
     @property
     def capacity(self) -> int:
-        """Number of keys that can be held; the theory says that more are never needed."""
+        """Most keys that can be held; according to the theory, more are never needed."""
         return self.counters.keys.size
 
     @property
@@ -270,7 +274,7 @@ class LossyCounting:
 
     @property
     def covered(self) -> int:
-        """How many of the last messages the counts are about."""
+        """Number of recent messages that the counts cover."""
         return covered(self.counters)
 
     def update(self, keys: UInt64Array) -> None:
@@ -285,12 +289,12 @@ class LossyCounting:
         return top_lossy(self.counters, threshold)
 
     def counts_of(self, keys: UInt64Array) -> Int64Array:
-        """Return the counts of ``keys``, 0 where a key is not held."""
+        """Return the counts of ``keys``, 0 for keys not held."""
         return counts_of(self.counters, keys)
 
 
 def add_up(parts: Sequence[tuple[UInt64Array, Int64Array]]) -> tuple[UInt64Array, Int64Array]:
-    """Add the counts of several sources' sketches, key by key; too low by at most the sum of their errors."""
+    """Add the counts of several sources' sketches by key; at most the sum of their errors too low."""
     keys, where = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     counts = np.zeros(keys.size, np.int64)
     np.add.at(counts, where, np.concatenate([part[1] for part in parts]))

@@ -1,26 +1,27 @@
 """SpaceSaving (Metwally et al., ICDT 2005): the most frequent keys of a stream, in bounded memory.
 
-Rule: a monitored key's counter goes up by one; a new key takes the place of the key with the lowest counter,
-inherits that counter plus one, and remembers the inherited part as its error. With ``capacity`` counters and
-N messages, and with the **floor** being the lowest counter of a full sketch (0 while one is free):
+Rule: a monitored key's counter is incremented; a new key replaces the key with the lowest counter, inherits
+that counter plus one, and records the inherited part as its error. With ``capacity`` counters and N messages,
+and with the **floor** defined as the lowest counter of a full sketch (0 while one is free):
 
 * ``count - error <= true count <= count`` for every monitored key, and the error is at most the floor;
-* a key that is not monitored came at most floor times;
+* a key that is not monitored has occurred at most floor times;
 * the floor is at most N / capacity, and at most R_k / (capacity - k) for every k < capacity, where R_k is the
   number of messages outside the k most frequent keys (Berinde et al., TODS 2010).
 
-The paper leaves open which of several lowest keys goes; here it is the one that stood at that count longest.
+The paper does not specify which of several lowest keys is replaced; here it is the one that has had that
+count longest.
 
-Updates are O(1): entries of equal count hang in one bucket, buckets in a list ordered by count (the paper's
+Updates are O(1): entries of equal count share a bucket, buckets form a list ordered by count (the paper's
 stream summary), and a bounded hash table finds a key's entry.
 
-**Merging** keeps all of that (Agarwal et al., Mergeable Summaries, PODS 2012). A key that a part does not
-monitor may have come floor times there, so it gets that part's floor as count and as error; counts and errors
-of equal keys are added and the largest ``capacity`` are kept. Every counter is then still an upper bound, and
-a key that was dropped came at most as often as the new floor. With parts of one capacity, the new floor is at
-most N / capacity and R_k / (capacity - k), as if one sketch had seen every message (Berinde et al. prove it
-up to a factor of 3); with parts of other capacities it is at most the sum of N_i / min(capacity, capacity_i).
-A merged sketch goes on counting under the same guarantees.
+**Merging** preserves all of this (Agarwal et al., Mergeable Summaries, PODS 2012). A key that a part does not
+monitor may have occurred floor times there, so it gets that part's floor as count and as error; counts and
+errors of equal keys are added and the largest ``capacity`` are kept. Every counter is then still an upper
+bound, and a dropped key has occurred at most as often as the new floor. If all parts have the same capacity,
+the new floor is at most N / capacity and R_k / (capacity - k), as if one sketch had seen every message
+(Berinde et al. prove it up to a factor of 3); otherwise it is at most the sum of N_i / min(capacity,
+capacity_i). A merged sketch continues to count under the same guarantees.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from evenflow.sketches.table import KeyTable, new_table, table_find, table_inser
 
 
 class Counters(NamedTuple):
-    """The arrays of a SpaceSaving sketch; an entry and a bucket are numbers into them."""
+    """The arrays of a SpaceSaving sketch; entries and buckets are indices into them."""
 
     table: KeyTable
     keys: UInt64Array
     errors: Int64Array
-    before: Int32Array  # neighbours of an entry inside its bucket, oldest first
+    before: Int32Array  # neighbours of an entry in its bucket, oldest first
     after: Int32Array
     bucket: Int32Array
     bucket_count: Int64Array
@@ -77,7 +78,7 @@ def new_counters(capacity: int) -> Counters:
 
 @inlined
 def _bucket_after(c: Counters, below: int, count: int) -> int:
-    """Return the bucket of ``count`` right above ``below`` (-1: at the bottom), made if there is none."""
+    """Return the bucket of ``count`` just above ``below`` (-1: at the bottom), creating it if necessary."""
     above = c.ends[1] if below < 0 else c.bucket_above[below]
     if above >= 0 and c.bucket_count[above] == count:
         return above
@@ -117,7 +118,7 @@ def _raise_entry(c: Counters, entry: int) -> None:
     before = c.before[entry]
     after = c.after[entry]
     count = c.bucket_count[bucket] + 1
-    if before < 0 and after < 0:  # alone: lift the bucket itself if the next count is free
+    if before < 0 and after < 0:  # alone: raise the bucket itself if the next count is free
         above = c.bucket_above[bucket]
         if above < 0 or c.bucket_count[above] != count:
             c.bucket_count[bucket] = count
@@ -131,7 +132,7 @@ def _raise_entry(c: Counters, entry: int) -> None:
         c.bucket_last[bucket] = before
     else:
         c.before[after] = before
-    if c.bucket_first[bucket] < 0:  # empty: give it back
+    if c.bucket_first[bucket] < 0:  # empty: free it
         below = c.bucket_below[bucket]
         above = c.bucket_above[bucket]
         if below < 0:
@@ -192,12 +193,12 @@ class SpaceSaving:
 
     def __init__(self, capacity: int):
         if not isinstance(capacity, int) or not 1 <= capacity < 2**30:
-            raise EvenflowError(f"capacity is {capacity!r}; a SpaceSaving sketch has 1 to 2**30 counters.")
+            raise EvenflowError(f"capacity is {capacity!r}; use 1 to 2**30 counters.")
         self.counters = new_counters(capacity)
 
     @classmethod
     def over(cls, counters: Counters) -> SpaceSaving:
-        """Return the sketch that these arrays are; both change together."""
+        """Return a sketch that is a view of these arrays."""
         sketch = cls.__new__(cls)
         sketch.counters = counters
         return sketch
@@ -214,7 +215,7 @@ class SpaceSaving:
 
     @property
     def floor(self) -> int:
-        """The most often a key can have come that is not monitored."""
+        """The most occurrences of a key that is not monitored."""
         c = self.counters
         return int(c.bucket_count[c.ends[1]]) if c.ends[0] == self.capacity else 0
 
@@ -227,7 +228,7 @@ class SpaceSaving:
         return top_counters(self.counters, threshold)
 
     def scaled(self, share: float) -> SpaceSaving:
-        """Return a sketch with every count times ``share``, so that what comes next weighs more than this.
+        """Return a sketch with every count multiplied by ``share``, so that later messages weigh more.
 
         Counts are rounded up and what is sure of them down: the bounds still hold.
         """

@@ -1,7 +1,7 @@
 """A bounded map from key hashes to slots, for kernels: open addressing, linear probing, no tombstones.
 
-The map never grows: its owner says how many keys it may hold and removes one before it adds one too many. All
-arrays are powers of two at least four times that size, so probes stay short.
+The map never grows: its owner fixes the maximum number of keys and removes one before adding to a full map.
+The arrays have a power-of-two size, at least four times that number, so probes stay short.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class KeyTable(NamedTuple):
-    """The arrays of a map; ``slots`` is -1 where a place is free."""
+    """The arrays of a map; ``slots`` is -1 in a free cell."""
 
     keys: UInt64Array
     slots: Int32Array
@@ -31,7 +31,7 @@ def new_table(capacity: int) -> KeyTable:
 
 
 @inlined
-def _place(key: np.uint64, mask: int) -> int:
+def _first_cell(key: np.uint64, mask: int) -> int:
     return np.int64((key * _SPREAD) >> np.uint64(20)) & mask  # type: ignore[return-value]
 
 
@@ -39,40 +39,40 @@ def _place(key: np.uint64, mask: int) -> int:
 def table_find(table: KeyTable, key: np.uint64) -> int:
     """Return the slot of ``key``, or -1."""
     mask = table.slots.size - 1
-    place = _place(key, mask)
+    cell = _first_cell(key, mask)
     while True:
-        slot = table.slots[place]
-        if slot < 0 or table.keys[place] == key:
+        slot = table.slots[cell]
+        if slot < 0 or table.keys[cell] == key:
             return slot
-        place = (place + 1) & mask
+        cell = (cell + 1) & mask
 
 
 @inlined
 def table_insert(table: KeyTable, key: np.uint64, slot: int) -> None:
-    """Add ``key``, which must not be there yet."""
+    """Add ``key``, which must not be in the map."""
     mask = table.slots.size - 1
-    place = _place(key, mask)
-    while table.slots[place] >= 0:
-        place = (place + 1) & mask
-    table.keys[place] = key
-    table.slots[place] = slot
+    cell = _first_cell(key, mask)
+    while table.slots[cell] >= 0:
+        cell = (cell + 1) & mask
+    table.keys[cell] = key
+    table.slots[cell] = slot
 
 
 @inlined
 def table_remove(table: KeyTable, key: np.uint64) -> None:
-    """Remove ``key``, which must be there, and close the gap behind it."""
+    """Remove ``key``, which must be in the map, and close the gap."""
     mask = table.slots.size - 1
-    gap = _place(key, mask)
+    gap = _first_cell(key, mask)
     while table.keys[gap] != key or table.slots[gap] < 0:
         gap = (gap + 1) & mask
-    place = gap
+    cell = gap
     while True:
-        place = (place + 1) & mask
-        if table.slots[place] < 0:
+        cell = (cell + 1) & mask
+        if table.slots[cell] < 0:
             break
-        home = _place(table.keys[place], mask)
-        if ((place - home) & mask) >= ((place - gap) & mask):
-            table.keys[gap] = table.keys[place]
-            table.slots[gap] = table.slots[place]
-            gap = place
+        home = _first_cell(table.keys[cell], mask)
+        if ((cell - home) & mask) >= ((cell - gap) & mask):
+            table.keys[gap] = table.keys[cell]
+            table.slots[gap] = table.slots[cell]
+            gap = cell
     table.slots[gap] = -1

@@ -13,8 +13,8 @@ import numpy as np
 
 from evenflow.papers.deployments.finished import Run
 from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport
-from evenflow.schemes.base import scheme as scheme_named
 from evenflow.schemes.consistent import signals
+from evenflow.schemes.registry import scheme as scheme_named
 
 LOAD = 0.8  # of all capacity: what `heterogeneous` lets shuffle grouping run at
 

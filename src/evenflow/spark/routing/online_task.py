@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenflow.schemes.base import Router, Scheme, register
+from evenflow.schemes.base import Router, Scheme
+from evenflow.schemes.registry import register
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.routing.router_snapshots import Snapshots
 from evenflow.spark.task import current_task
