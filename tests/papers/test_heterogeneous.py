@@ -19,7 +19,7 @@ from evenflow.papers.heterogeneous.common import WP_LAW, bound
 from evenflow.papers.heterogeneous.loads import homes_of_hottest, measure_loads, measure_table
 from evenflow.papers.heterogeneous.queues import (
     LONG_SLOTS,
-    change_places,
+    scaled_changes,
     measure_cluster,
     recovery,
     settled_at,
@@ -130,8 +130,8 @@ def test_fig12_holds_on_a_small_stream_gates_included() -> None:
 
 
 def test_a_longer_stream_changes_at_the_paper_s_messages() -> None:
-    assert change_places([[6_000_000, "10x1"]], 30_000_000) == [(6_000_000, "10x1")]
-    assert change_places([[6_000_000, "10x1"]], 11_000_000) == [(3_000_000, "10x1")]
+    assert scaled_changes([[6_000_000, "10x1"]], 30_000_000) == [(6_000_000, "10x1")]
+    assert scaled_changes([[6_000_000, "10x1"]], 11_000_000) == [(3_000_000, "10x1")]
 
 
 def _run(spreads: list[float], **more: Any) -> list[Row]:

@@ -86,7 +86,7 @@ def reproduce(
     try:
         with progress("reproduce" if on == "simulator" else "deploy") as follow:
             if on == "spark":
-                from evenflow.papers.deployments.run import run as deploy
+                from evenflow.papers.deployments.session import run as deploy
 
                 outcome = deploy(chosen, config, master, out, follow)
             else:

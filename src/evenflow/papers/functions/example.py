@@ -9,11 +9,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row
 from evenflow.papers.figures import Lines, Stacks
 from evenflow.papers.functions.common import COMBINATIONS
 from evenflow.papers.functions.growth import ALPHA, Workload
-from evenflow.papers.rules import each, graded, holds, near
+from evenflow.papers.grid import grid
 from evenflow.papers.table import Table
 from evenflow.schemes.cost_model import Costs, alpha_from_capacity, tolerance
 
@@ -136,33 +137,33 @@ _figure = partial(Experiment, "functions")
 EXPERIMENTS = [
     _figure("fig1", "The worked example: three ways from two channels to three",
             "Items X Z V R U Y W L of frequency 5 3 2 1 4 3 3 1; computation is quadratic.",
-            lambda config: [{"optimised": name} for name in LAYOUTS], measure_toy,
+            grid(optimised=tuple(LAYOUTS)), measure_toy,
             Stacks("channel", tuple(TOY), "panel", "frequency"), (
         Claim("2", "communication and computation balances of all six layouts",
               "1, 1.1; 1.14, 2.26; 1.2, 1.05; 2, 1.04; 1.2, 1.05; 1.14, 1.23",
-              each(_toy_printed, "layouts with both balances as printed")),
+              r.each(_toy_printed, "layouts with both balances as printed")),
         Claim("2", "migration costs 7 for communication, 10 for computation", "7, 10",
-              graded(_toy_costs, lambda *costs: costs == (7.0, 10.0), text="{:g} and {:g}")),
+              r.graded(_toy_costs, lambda *costs: costs == (7.0, 10.0), text="{:g} and {:g}")),
         Claim("2", "the 7 are items U and Y", "U, Y",
-              graded(lambda t: t.only(optimised="communication", channels=3).iloc[0],
-                     lambda row: row["by_u_and_y"], text="cost {0[migration]:g}: {0[moved]}"),
+              r.graded(lambda t: t.only(optimised="communication", channels=3).iloc[0],
+                       lambda row: row["by_u_and_y"], text="cost {0[migration]:g}: {0[moved]}"),
               "no layout with the printed loads at N = 2 comes to 1.14 and 2.26 by moving U and Y"),
         Claim("2", "evening out both needs migration between old channels", "yes",
-              graded(lambda t: t.only(optimised="both", channels=3).iloc[0],
-                     lambda row: row["between_old"], text="moved {0[moved]}")),
+              r.graded(lambda t: t.only(optimised="both", channels=3).iloc[0],
+                       lambda row: row["between_old"], text="moved {0[moved]}")),
     )),
     _figure("thresholds", "Frequency thresholds by the number of channels",
             "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; "
             "quadratic ones before and after raising.",
-            lambda config: [{"workers": n} for n in (2, 4, 8, 10, 16, 32, 64, 100)], measure_thresholds,
+            grid(workers=(2, 4, 8, 10, 16, 32, 64, 100)), measure_thresholds,
             Lines(x="workers", y="delta", by="series", xlabel="channels N", ylabel="threshold δ", logy=True,
                   rows=_threshold_rows), (
         Claim("3.1", "10 GB on 4 channels of 3 GB allow alpha = 1.28", "1.28",
-              near(lambda t: t.value("alpha_for_capacity", workers=4), 1.28, 0.01)),
+              r.near(lambda t: t.value("alpha_for_capacity", workers=4), 1.28, 0.01)),
         Claim("4.1.3", "theta is how far a channel may deviate under alpha", "Eq. 15",
-              each(holds("abs(worst_deviation - theta) < 1e-12"),
-                   "settings where the worst allowed load deviates by theta")),
+              r.each(r.holds("abs(worst_deviation - theta) < 1e-12"),
+                     "settings where the worst allowed load deviates by theta")),
         Claim("4.1.3", "the collected items raise a quadratic resource's threshold", "higher",
-              each(holds("delta_raised > delta", resources="LQL"), "numbers of channels")),
+              r.each(r.holds("delta_raised > delta", resources="LQL"), "numbers of channels")),
     )),
 ]

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 import evenflow as ef
+from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Lines
+from evenflow.papers.grid import at, grid, on_stream, schemes, streams
 from evenflow.papers.heterogeneous.common import EPSILON, LAW, SCHEMES, VIRTUAL_WORKERS, bound, pages
 from evenflow.papers.measures import data_points, measure_data, same_streams, simulated, zipf
-from evenflow.papers.rules import Measure, Rule, all_of, at_most, each, graded, holds, near, ratio, share
 from evenflow.papers.table import Table
 from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
@@ -81,53 +82,33 @@ def homes_of_hottest(stream: str, bins: int, epsilon: float) -> int:
 # Points
 
 
-def _skew_points(config: RunConfig) -> list[Row]:
-    return [
-        {"symbol": symbol, "stream": zipf(z, 1e5, config.pick(1e6, 1e7)), "workers": bins, "epsilon": 0.3}
-        | {"labels": {"z": z}}
-        for bins in (10, 100, 1000)
-        for z in config.pick((0.4, 1.0, 1.6, 2.0), SKEWS)
-        for symbol in config.schemes(*ALLOCATIONS)
-    ]
+def _skew_point(z: float, messages: float, **point: Any) -> Row:
+    return {"stream": zipf(z, 1e5, messages), **point, "epsilon": 0.3, "labels": {"z": z}}
+
+
+def _data_point(data: tuple[str, str], **point: Any) -> Row:
+    name, stream = data
+    return {"data": name, "stream": stream, **point}
 
 
 def _table_points(config: RunConfig) -> list[Row]:
     symbols = config.schemes("KG", "PKG", "PoTC", "SG", "PoRC", "CH")
-    return [
-        {"data": name, "stream": config.stream(name), "bins": bins, "symbols": symbols}
-        for name in ("WP", "TW")
-        for bins in (10, 100, 1000, 10_000)
-    ]
+    return grid(_data_point, data=streams("WP", "TW"), bins=(10, 100, 1000, 10_000), symbols=[symbols])(
+        config
+    )
 
 
 def _epsilon_points(config: RunConfig) -> list[Row]:
     values = config.pick(EPSILONS[::2], EPSILONS)
-    return [
-        {"symbol": symbol, "stream": stream, "epsilon": epsilon, "data": name}
-        for name, stream in pages(config)
-        for symbol, epsilons in (("KG", values[:1]), ("SG", values[:1]), ("CG", values))
-        for epsilon in epsilons
-    ]
-
-
-def _by_workers(config: RunConfig, *symbols: str, **more: Any) -> list[Row]:
-    return [
-        {"symbol": symbol, "stream": stream, "workers": n, **more, "labels": {"data": name}}
-        for name, stream in pages(config)
-        for n in WORKERS
-        for symbol in symbols
-    ]
-
-
-def _source_points(config: RunConfig) -> list[Row]:
-    counts = config.pick((1, 10, 100), (1, 10, 50, 100))
-    return [{**point, "sources": count} for point in _by_workers(config, "CG") for count in counts]
+    subjects = [("KG", values[0]), ("SG", values[0]), *(("CG", value) for value in values)]
+    return [_data_point(data, symbol=symbol, epsilon=epsilon)
+            for data in pages(config) for symbol, epsilon in subjects]  # fmt: skip
 
 
 # What claims measure, where no comparator has it
 
 
-def _bounded(symbol: str) -> Rule:
+def _bounded(symbol: str) -> r.Rule:
     """Judge that no imbalance exceeds epsilon by more than the rounding to whole messages."""
 
     def worst(t: Table) -> tuple[float, float, int, str]:
@@ -136,8 +117,8 @@ def _bounded(symbol: str) -> Rule:
         where = f"{row['bins']} bins" + (f", {row['data']}" if "data" in own else "")
         return row["normalised"], bound(row), len(own), where
 
-    return graded(worst, lambda found, most, *_: found <= most * (1 + 1e-9),
-                  text="{2} settings; at worst {0:.6g} of {1:.6g} ({3})")  # fmt: skip
+    return r.graded(worst, lambda found, most, *_: found <= most * (1 + 1e-9),
+                    text="{2} settings; at worst {0:.6g} of {1:.6g} ({3})")  # fmt: skip
 
 
 def _in_bound(t: Table, *symbols: str) -> Any:
@@ -228,7 +209,7 @@ def _ch_between(t: Table) -> Any:
     return _in_bound(t, "CH").to_numpy() & (memory["CH"] < memory[["PoTC", "SG"]].min(axis=1)).to_numpy()
 
 
-def _little_change(over: str, within: float) -> Rule:
+def _little_change(over: str, within: float) -> r.Rule:
     """Judge that imbalance and memory of the longest stream change less than ``within`` times."""
     fixed = {"sources": "workers", "workers": "sources"}[over]
 
@@ -237,11 +218,11 @@ def _little_change(over: str, within: float) -> Rule:
         normalised, memory = (groups.max() / groups.min()).max()
         return normalised, memory
 
-    return graded(worst, lambda *found: max(found) <= within, lambda *found: max(found) <= 10 * within,
-                  "imbalance {:.2f}, memory {:.2f} times at most")  # fmt: skip
+    return r.graded(worst, lambda *found: max(found) <= within, lambda *found: max(found) <= 10 * within,
+                    "imbalance {:.2f}, memory {:.2f} times at most")  # fmt: skip
 
 
-def _value(**where: Any) -> Measure:
+def _value(**where: Any) -> r.Measure:
     return lambda t: t.value("normalised", **where)
 
 
@@ -265,19 +246,21 @@ _figure = partial(Experiment, "heterogeneous")
 # fmt: off
 EXPERIMENTS = [
     _figure("fig4", "Imbalance and memory of the allocations by skew",
-            "Zipf, 10^5 keys, one source, epsilon 0.3; 10, 100 and 1000 virtual workers.", _skew_points,
-            measure_loads, _Loads(x="z", xlabel="skew z", panels="{bins} bins"), (
+            "Zipf, 10^5 keys, one source, epsilon 0.3; 10, 100 and 1000 virtual workers.",
+            grid(_skew_point, workers=(10, 100, 1000), z=at((0.4, 1.0, 1.6, 2.0), SKEWS),
+                 messages=at(1e6, 1e7), symbol=schemes(*ALLOCATIONS)), measure_loads,
+            _Loads(x="z", xlabel="skew z", panels="{bins} bins"), (
         Claim("5.1", "hashing and PKG grow uneven as skew and virtual workers grow", "both rise",
-              each(_uneven_by_skew_and_bins,
-                   "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's")),
+              r.each(_uneven_by_skew_and_bins,
+                     "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's")),
         Claim("5.1", "the other schemes perform fairly well", "low imbalance",
-              each(all_of(holds("normalised <= 0.05", symbol=("PoTC", "SG")),
-                          lambda t: _in_bound(t, "PoRC", "CH")),
-                   "settings: PoTC and SG within 5 percent, PoRC and CH within epsilon")),
+              r.each(r.all_of(r.holds("normalised <= 0.05", symbol=("PoTC", "SG")),
+                              lambda t: _in_bound(t, "PoRC", "CH")),
+                     "settings: PoTC and SG within 5 percent, PoRC and CH within epsilon")),
         Claim("6.1", "PoRC's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("PoRC"),
               peer="exactly epsilon on every skewed stream"),
         Claim("5.1", "balance is paid for with memory", "KG least, PoTC and SG most",
-              each(_memory_is_the_price, "settings with KG least, PoTC and SG most")),
+              r.each(_memory_is_the_price, "settings with KG least, PoTC and SG most")),
     )),
     _figure("table1", "Normalised imbalance on WP and TW by the number of virtual workers",
             f"One source, epsilon 0.3. {LAW}", _table_points, measure_table,
@@ -285,75 +268,77 @@ EXPERIMENTS = [
                   ylabel="normalised imbalance"), (
         Claim("5.1", "KG's imbalance is that of the hottest key, PKG's of half of it",
               "n p1 - 1, n p1 / 2 - 1",
-              each(all_of(*(holds(f"abs(normalised - (bins * p1 / {homes} - 1)) <= 2", "bins >= 1000",
+              r.each(r.all_of(*(r.holds(f"abs(normalised - (bins * p1 / {homes} - 1)) <= 2", "bins >= 1000",
                                   symbol=name)
-                            for name, homes in (("KG", 1), ("PKG", 2)))),
-                   "of KG's and PKG's values at 10^3 and 10^4 within 2 of n p1 / homes - 1")),
+                                for name, homes in (("KG", 1), ("PKG", 2)))),
+                     "of KG's and PKG's values at 10^3 and 10^4 within 2 of n p1 / homes - 1")),
         Claim("5.1", "KG at 10^4 virtual workers on WP", "931",
-              near(_value(data="WP", symbol="KG", bins=10_000), 931, 0.2), "the stand-in's p1 is another"),
+              r.near(_value(data="WP", symbol="KG", bins=10_000), 931, 0.2), "the stand-in's p1 is another"),
         Claim("5.1", "KG at 10^4 virtual workers on TW", "2469",
-              near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
+              r.near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
               "2469 = n p1 - 1 needs p1 = 24.7 percent; Table 2 gives TW 2.67, the stand-in has 4.3."),
         Claim("5.1, 6.1", "PoTC and SG are nearly perfect", "max - mean O(ln ln n) and below 1 message",
-              graded(_gaps, lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
-                     text="max - mean at worst {:.2f} (PoTC), {:.2f} (SG) messages")),
+              r.graded(_gaps, lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
+                       text="max - mean at worst {:.2f} (PoTC), {:.2f} (SG) messages")),
         Claim("5.1", "PoRC and CH reach epsilon and no more", "0.3",
-              each(lambda t: _in_bound(t, *_TIGHT) & t.only(symbol=_TIGHT).eval("normalised >= 0.29"),
-                   "values between 0.29 and epsilon + bins/m")),
+              r.each(lambda t: _in_bound(t, *_TIGHT) & t.only(symbol=_TIGHT).eval("normalised >= 0.29"),
+                     "values between 0.29 and epsilon + bins/m")),
     )),
     _figure("fig5", "Imbalance and memory of CG by epsilon",
             f"10 workers with 10 virtual workers each, one source; KG and SG on the same ones. {LAW}",
             _epsilon_points, measure_epsilon, _Loads(x="epsilon", logx=True, rows=_level_rows), (
         Claim("7.2 Q1", "epsilon trades imbalance for memory", "monotone",
-              each(_trades, "steps to a larger epsilon with more imbalance or less memory")),
+              r.each(_trades, "steps to a larger epsilon with more imbalance or less memory")),
         Claim("7.2 Q1", "CG lies between KG and SG", "between",
-              Rule(_interpolates, lambda found: share(found[0]), "{1}")),
+              r.Rule(_interpolates, lambda found: r.share(found[0]), "{1}")),
         Claim("6.1", "CG's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("CG")),
         Claim("6.2", "with epsilon > 1/(n - 1) no key is on all virtual workers", "fewer than 100",
-              graded(_hottest, lambda most, bins: most < bins, text="hottest key on at most {:g} of {}")),
+              r.graded(_hottest, lambda most, bins: most < bins, text="hottest key on at most {:g} of {}")),
     )),
     _figure("fig6", "Imbalance and memory of CG by allocation",
             f"Equal workers with 10 virtual workers each, one source, epsilon 0.01. {LAW}",
-            lambda config: _by_workers(config, *ALLOCATIONS, inside=True), measure_loads,
+            grid(on_stream, data=pages, workers=WORKERS, inside=True, symbol=ALLOCATIONS), measure_loads,
             _Loads(x="workers"), (
         Claim("7.2 Q1", "KG and PKG are uneven, PoTC and SG nearly perfect", "high, and near 0",
-              each(_high_against_perfect,
-                   "settings at 50 and 100 workers: KG, PKG above 0.5, PoTC, SG below epsilon")),
+              r.each(_high_against_perfect,
+                     "settings at 50 and 100 workers: KG, PKG above 0.5, PoTC, SG below epsilon")),
         Claim("7.2 Q1", "PoRC's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("PoRC")),
         Claim("7.2 Q1", "CH's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("CH")),
         Claim("7.2 Q1", "KG's and PKG's imbalance grows linearly with the workers", "10 times from 10 to 100",
-              graded(_tenfold, lambda found: all(5 <= times <= 20 for times in found),
-                     lambda found: min(found) > 1,
-                     lambda found: f"from 10 to 100 workers {', '.join(f'{n:.2f}' for n in found)} times")),
+              r.graded(_tenfold, lambda found: all(5 <= times <= 20 for times in found),
+                       lambda found: min(found) > 1,
+                       lambda found: f"from 10 to 100 workers {', '.join(f'{n:.2f}' for n in found)} times")),
         Claim("7.2 Q1", "PoRC needs as little memory as PKG", "about 1 (log scale)",
-              at_most(ratio("memory", "PoRC", "PKG", "data", "workers"), 1.25, 10**0.5, "{:.2f} times PKG's"),
+              r.at_most(r.ratio("memory", "PoRC", "PKG", "data", "workers"), 1.25, 10**0.5,
+                        "{:.2f} times PKG's"),
               "PoRC splits every key that meets a full bin, PKG none into more than two."),
     )),
     _figure("fig9", "Imbalance and memory of the schemes",
             f"Equal workers, one source, epsilon 0.01; CG with 10 virtual workers each. {LAW}",
-            lambda config: _by_workers(config, *config.schemes("KG", "PKG", "PoTC", "CH", "SG", "CG")),
-            measure_loads, _Loads(x="workers"), (
+            grid(on_stream, data=pages, workers=WORKERS,
+                 symbol=schemes("KG", "PKG", "PoTC", "CH", "SG", "CG")), measure_loads, _Loads(x="workers"), (
         Claim("7.2 Q2", "KG is the least even and has the least memory", "worst, 1",
-              each(_key_is_worst, "settings with KG's imbalance highest and its memory 1")),
+              r.each(_key_is_worst, "settings with KG's imbalance highest and its memory 1")),
         Claim("7.2 Q2", "PKG is nearly perfect with 5 and 10 workers and grows uneven beyond",
               "near 0, then high",
-              graded(_pkg_by_scale, lambda few, many: few < EPSILON and many > 0.5, lambda few,
-                     many: few < many,
-                     "at most {:.2g} up to 10 workers, at least {:.2g} from 50 on")),
+              r.graded(_pkg_by_scale, lambda few, many: few < EPSILON and many > 0.5,
+                       lambda few, many: few < many, "at most {:.2g} up to 10 workers, at least {:.2g} from 50 on")),
         Claim("7.2 Q2", "PoTC and SG are nearly perfect and need more memory", "most",
-              each(_perfect_and_large,
-                   "settings with PoTC's and SG's imbalance below epsilon and memory highest")),
+              r.each(_perfect_and_large,
+                     "settings with PoTC's and SG's imbalance below epsilon and memory highest")),
         Claim("7.2 Q2", "CH is bounded and needs less memory than PoTC and SG", "less",
-              each(_ch_between, "settings with CH within epsilon and less memory than PoTC and SG")),
+              r.each(_ch_between, "settings with CH within epsilon and less memory than PoTC and SG")),
         Claim("7.2 Q2", "CG is bounded", "<= epsilon + bins/m", _bounded("CG")),
         Claim("7.2 Q2", "CG needs less memory than CH", "below 1",
-              graded(ratio("memory", "CG", "CH", "data", "workers",
-                           take=lambda r: (r.min(), r.max(), r.mean())),
-                     lambda low, high, mean: high < 1, lambda low, high, mean: mean < 1,
-                     "CG's memory {:.2f} to {:.2f} of CH's")),
+              r.graded(r.ratio("memory", "CG", "CH", "data", "workers",
+                               take=lambda ratios: (ratios.min(), ratios.max(), ratios.mean())),
+                       lambda low, high, mean: high < 1, lambda low, high, mean: mean < 1,
+                       "CG's memory {:.2f} to {:.2f} of CH's")),
     )),
     _figure("fig10", "Imbalance and memory of CG by sources and workers",
-            f"Equal workers with 10 virtual workers each, epsilon 0.01. {LAW}", _source_points, measure_loads,
+            f"Equal workers with 10 virtual workers each, epsilon 0.01. {LAW}",
+            grid(on_stream, data=pages, workers=WORKERS, symbol="CG",
+                 sources=at((1, 10, 100), (1, 10, 50, 100))), measure_loads,
             _Loads(x="sources", by="{workers} workers", logx=True), (
         Claim("7.2 Q3", "more sources change imbalance and memory little, on a log scale",
               "within half a decade", _little_change("sources", 10**0.5), _SHORT),
