@@ -19,17 +19,16 @@ from evenflow.papers.deployments import experiments
 from evenflow.papers.deployments.common import (
     SparkRunConfig,
     best_cut,
-    gates,
     near_prediction,
     near_shuffle,
 )
-from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
 from evenflow.papers.deployments.evolving import batch_seconds
+from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
 from evenflow.papers.deployments.harness import Cluster, Messages
 from evenflow.papers.deployments.informed import Informed, report_of
-from evenflow.papers.deployments.page import write_page
 from evenflow.papers.deployments.session import slots_for
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
+from evenflow.papers.page import gates, write_deployments
 from evenflow.papers.reproduce import Outcome, claim_row
 from evenflow.papers.rules import best_times
 from evenflow.papers.table import Table
@@ -217,7 +216,7 @@ def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     outcome.claims = [claim_row(one, claim, rows) for claim in one.claims]
     assert {claim["on"] for claim in outcome.claims} == {"spark"}
     assert [claim["verdict"] for claim in gates(outcome.claims)] == [HOLDS, DIFFERS]
-    write_page(outcome, [one], tmp_path / "page.md", "small")
+    write_deployments(outcome, [one], tmp_path / "page.md", "small")
     page = (tmp_path / "page.md").read_text()
     assert "FISH 0.980" in page
     assert "z = 1.7, 8 workers, 2 sources; empty run 0.50 s:" in page

@@ -15,13 +15,12 @@ from evenflow.papers import find
 from evenflow.papers.data import data_sets
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, RunConfig, judge
 from evenflow.papers.heterogeneous import EXPERIMENTS
-from evenflow.papers.heterogeneous.common import WP_LAW, bound
-from evenflow.papers.heterogeneous.loads import homes_of_hottest, measure_loads, measure_table
+from evenflow.papers.heterogeneous.loads import WP_LAW, bound, homes_of_hottest, measure_loads, measure_table
 from evenflow.papers.heterogeneous.queues import (
     LONG_SLOTS,
-    scaled_changes,
     measure_cluster,
     recovery,
+    scaled_changes,
     settled_at,
 )
 from evenflow.papers.table import Table

@@ -80,8 +80,7 @@ def reproduce(
     for spec in own or []:
         load_scheme(spec)
     config = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
-    from evenflow.papers.deployments.common import gates
-    from evenflow.papers.page import summary, write_html, write_markdown
+    from evenflow.papers.page import gates, summary, write_deployments, write_html, write_markdown
 
     try:
         with progress("reproduce" if on == "simulator" else "deploy") as follow:
@@ -97,12 +96,9 @@ def reproduce(
         say(f"finished points are kept in {out / 'points'}; the same command goes on from there.")
         raise
     html = write_html(outcome, chosen, out, scale)
-    if page is not None and on == "spark":
-        from evenflow.papers.deployments.page import write_page
-
-        write_page(outcome, chosen, page, scale)
-    elif page is not None:
-        write_markdown(outcome, chosen, page, scale)
+    if page is not None:
+        write = write_deployments if on == "spark" else write_markdown
+        write(outcome, chosen, page, scale)
     if as_json:
         print_json(outcome.claims)
     else:

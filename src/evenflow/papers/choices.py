@@ -201,10 +201,8 @@ def _close_to_least(distinct: bool, share: float, plus: float, what: str) -> r.R
 
 
 def _by_number_of_keys(t: Table) -> Any:
-    wide = (
-        t.wide("imbalance_mean", "workers", "z", subject="keys_in_law", query="z >= 1.4", scheme=PKG) + 1e-6
-    )
-    return (wide[10**4] / wide[10**5]).between(0.5, 2)
+    wide = t.wide("imbalance_mean", "workers", "z", subject="keys_in_law", query="z >= 1.4", scheme=PKG)
+    return ((wide[10**4] + 1e-6) / (wide[10**5] + 1e-6)).between(0.5, 2)
 
 
 def _stable(t: Table) -> list[bool]:

@@ -82,8 +82,8 @@ def _variants(variants: Mapping[str, Row] | Callable[[RunConfig], Mapping[str, R
 
     def subjects(config: RunConfig) -> list[tuple[str, str, Row]]:
         found = variants(config) if callable(variants) else variants
-        joining = [(name, name, {}) for name in config.joining]
-        return [*((label, "fish", parameters) for label, parameters in found.items()), *joining]
+        own = [(label, "fish", parameters) for label, parameters in found.items()]
+        return own + [(name, name, {}) for name in config.joining]
 
     def point(subject: tuple[str, str, Row], workers: int, capacity: str = "", **point: Any) -> Row:
         label, scheme, parameters = subject

@@ -22,24 +22,14 @@ def zipf(z: float, keys: float, messages: float, seed: int = 1) -> str:
 
 
 def simulated(
-    scheme: str,
-    stream: str,
-    workers: int,
-    sources: int = 5,
-    seed: int = 0,
-    parameters: dict[str, Any] | None = None,
-    queueing: dict[str, Any] | None = None,
+    scheme: str, stream: str, workers: int, sources: int = 5, seed: int = 0,
+    parameters: dict[str, Any] | None = None, queueing: dict[str, Any] | None = None,
     over_time: bool = False,
-) -> list[Row]:
+) -> list[Row]:  # fmt: skip
     """Simulate one configuration: one row with its numbers, or one row per mark."""
-    result = simulate(
-        ef.scheme(scheme, **(parameters or {})),
-        stream,
-        workers=workers,
-        sources=sources,
-        seed=seed,
-        queueing=Queueing(**queueing) if queueing is not None else None,
-    )
+    configured = ef.scheme(scheme, **(parameters or {}))
+    model = Queueing(**queueing) if queueing is not None else None
+    result = simulate(configured, stream, workers=workers, sources=sources, seed=seed, queueing=model)
     row = result.row()
     row.pop("messages_per_second")  # the only number that another run does not repeat
     if not over_time:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,29 @@ from evenflow.report.tables import Table
 
 _CLASSES = dict(zip(VERDICTS, ("good", "fair", "poor", "muted"), strict=True))
 _CLAIMS = ("section", "claim", "expected", "peer", "measured", "verdict")
-_HEADINGS = ("section", "claim", "paper", "published code", "measured", "verdict")
+_NAMES = {"section": "section", "claim": "claim", "expected": "paper", "peer": "published code",
+          "measured": "measured", "verdict": "verdict"}  # fmt: skip
+_COLUMNS = {  # of deployments
+    "label": "scheme", "messages": "messages", "share": "share", "seconds": "seconds",
+    "throughput": "per second", "of_key": "of KG", "predicted_of_key": "predicted", "latency_mean": "mean",
+    "latency_p50": "p50", "latency_p95": "p95", "latency_p99": "p99", "latency_worker": "worst mean",
+    "pairs": "pairs", "memory": "per key", "state_bytes": "bytes",
+}  # fmt: skip
+OURS = "evenflow"  # the section of what is no claim of a paper but must hold here
+DEPLOYED = (
+    "One stream at a time runs through the real pipeline: sources route with evenflow's routers, "
+    "workers serve their messages in Python, an aggregator merges their partial states. Workers sleep "
+    "for each message, as in the papers, so many of them fit on few cores. All messages are handed in "
+    "at once. Throughput is messages over wall time; the latency of a message is when its worker "
+    "finished it, since the batch was handed in, in seconds; *worst mean* is the largest of the "
+    "workers' mean latencies. Memory is pairs of key and worker, and bytes of partial state. A scheme "
+    "that overloads a few workers gets a *share* of the messages (every so many-th one); its throughput "
+    "is that of its share, its latencies are as with all messages. The share is chosen so that its run "
+    "lasts as long as the others': what the engine takes then weighs the same on both sides of a ratio, "
+    "which makes the rule on predictions easier to keep than on all messages. *predicted* is what the "
+    "simulator says of the same messages, relative to key grouping. Numbers are medians of 3 runs, "
+    "schemes in turn; the *empty run* is the same pipeline with messages that cost nothing."
+)
 
 
 def summary(claims: Sequence[Row]) -> str:
@@ -60,7 +83,7 @@ def _figure(experiment: Experiment, outcome: Outcome, out: Path) -> str:
     if claims:
         told = [[claim[name] for name in (*_CLAIMS, "note")] for claim in claims]
         kinds = [_CLASSES[claim["verdict"]] for claim in claims]
-        parts.append(html.table(Table("", (*_HEADINGS, "why"), told), kinds))
+        parts.append(html.table(Table("", (*_NAMES.values(), "why"), told), kinds))
     return "".join(parts)
 
 
@@ -105,8 +128,41 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
         lines += ["", f"## {paper}", "", f"{reference(paper)}."]
         for experiment in experiments:
             if experiment.paper == paper:
-                lines += _markdown_section(experiment, outcome)
+                lines += ["", *_section(experiment, outcome, "###", _CLAIMS[:-1], "**{}**")]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_deployments(outcome: Outcome, experiments: Sequence[Experiment], path: Path, scale: str) -> None:
+    """Write the deployments as Markdown: what must hold, every claim with its verdict, the numbers."""
+    names = ("claim", "expected", "measured", "verdict")
+    lines = [
+        "# The papers' deployments, on Spark",
+        "",
+        f"Written by `evenflow reproduce --on spark --scale {scale} --page {path.name}` on {os.cpu_count()} "
+        f"cores. {summary(outcome.claims).capitalize()}.",
+        "",
+        DEPLOYED,
+        "",
+        "## What must hold",
+        "",
+        *markdown_table(
+            ("figure", "what", *names[1:]),
+            [
+                (f"{gate['paper']}/{gate['figure']}", *(gate[name] for name in names))
+                for gate in gates(outcome.claims)
+            ],
+        ),
+    ]
+    for experiment in experiments:
+        columns = tuple(name for name in _CLAIMS[:-1] if name != "peer")
+        lines += ["", *_section(experiment, outcome, "##", columns, "{}"), ""]
+        lines += _numbers(outcome.rows.get(experiment.name, []))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def gates(claims: Sequence[Row]) -> list[Row]:
+    """Return the claims that are evenflow's own."""
+    return [claim for claim in claims if claim["section"] == OURS]
 
 
 def _stand_ins(outcome: Outcome) -> list[str]:
@@ -117,21 +173,40 @@ def _stand_ins(outcome: Outcome) -> list[str]:
             *(f"* {text}" for text in found)]  # fmt: skip
 
 
-def _markdown_section(experiment: Experiment, outcome: Outcome) -> list[str]:
-    lines = [
-        "",
-        f"### {experiment.name}: {experiment.title}",
-        "",
-        outcome.captions.get(experiment.name, experiment.caption),
-        "",
-    ]
+def _section(
+    experiment: Experiment, outcome: Outcome, level: str, columns: tuple[str, ...], verdict: str
+) -> list[str]:
+    """Return a figure's heading, caption and claims."""
+    caption = outcome.captions.get(experiment.name, experiment.caption)
+    lines = [f"{level} {experiment.name}: {experiment.title}", "", caption, ""]
     if experiment.name in outcome.failures:
         return [*lines, "Failed in this run."]
-    rows = [
-        (*(claim[name] for name in _CLAIMS[:-1]), with_note(f"**{claim['verdict']}**", claim))
-        for claim in outcome.claims_of(experiment)
-    ]
-    return [*lines, *markdown_table(_HEADINGS, rows)]
+    rows = [(*(claim[name] for name in columns), with_note(verdict.format(claim["verdict"]), claim))
+            for claim in outcome.claims_of(experiment)]  # fmt: skip
+    return [*lines, *markdown_table((*(_NAMES[name] for name in columns), "verdict"), rows)]
+
+
+def _numbers(rows: Sequence[Row]) -> list[str]:
+    """Return what deployments measured, a table for each configuration."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if "throughput" in row:
+            varied = [f"{name} = {row[name]}" for name in ("z", "delay", "data", "skew") if name in row]
+            cluster = [f"{row[name]} {name}" for name in ("workers", "sources")]
+            groups.setdefault(", ".join([*varied, *cluster]), []).append(row)
+    lines: list[str] = []
+    for configuration, own in groups.items():
+        names = [name for name in _COLUMNS if name in own[0]]
+        cells = [tuple(_short(row[name]) for name in names) for row in own]
+        lines += [f"{configuration}; empty run {own[0]['empty_seconds']:.2f} s:", ""]
+        lines += [*markdown_table(tuple(_COLUMNS[name] for name in names), cells), ""]
+    return lines
+
+
+def _short(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
 
 
 def with_note(verdict: str, claim: Row) -> str:

@@ -249,7 +249,12 @@ def all_of(*measures: Measure) -> Measure:
     return lambda t: [check for measure in measures for check in _flat(measure(t))]
 
 
-# How it is told
+def both(*measures: Measure) -> Measure:
+    """Check that several measures hold together, combination by combination."""
+    return lambda t: np.logical_and.reduce([_flat(measure(t)) for measure in measures])
+
+
+# How it is written
 
 
 def named(spec: str = ".3g", prefix: str = "", names: tuple[str, ...] = ()) -> Callable[[Any], str]:

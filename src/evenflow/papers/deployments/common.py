@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,9 @@ from evenflow.papers import rules as r
 from evenflow.papers.deployments import SPARK
 from evenflow.papers.deployments.measure import Subject, deployed
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
+from evenflow.papers.page import OURS
 from evenflow.papers.table import Table
 
-OURS = "evenflow"  # the section of what is no claim of a paper but must hold here
 NEAR_SHUFFLE = 0.9  # of shuffle grouping's throughput
 AT_SKEW = 2.0  # where that is judged
 NEAR_PREDICTION = 0.7  # of what the simulator predicts, relative to key grouping
@@ -112,8 +112,3 @@ def near_prediction() -> Claim:
 
 
 _ENGINE = "what Spark itself takes for a run (empty_seconds) is long beside the work"
-
-
-def gates(claims: Sequence[Row]) -> list[Row]:
-    """Return the claims that are evenflow's own."""
-    return [claim for claim in claims if claim["section"] == OURS]

@@ -64,7 +64,8 @@ _figure = partial(common.on_spark, "heterogeneous")
 EXPERIMENTS = [
     _figure("fig13", "Equal workers", _CAPTION, _points(0), Bars(x="delay", y=_METRICS),
         Claim("7.2 Q4", "PKG, SG and CG outdo KG in throughput and latency", "better",
-              r.graded(_over_key, lambda found: all(more > 1.05 and less < 0.95 for more, less in found.values()),
+              r.graded(_over_key,
+                       lambda found: all(more > 1.05 and less < 0.95 for more, less in found.values()),
                        text=_over_key_text), _ONCE),
         Claim("7.2 Q4", "memory of the cluster: KG 7, PKG and CG 8.5, SG 14 percent", "KG < PKG = CG < SG",
               r.graded(lambda t: _longest(t, "memory"),

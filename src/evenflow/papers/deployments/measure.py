@@ -1,9 +1,9 @@
 """One configuration, all its schemes in turn: rows with throughput, latency, memory, and predictions.
 
 Before the first configuration of a cluster size everything is run once to warm up. A scheme that the
-simulator predicts to take k times the ideal (key grouping, mostly) gets every k-th message only, as the row's ``share``
-says: all runs last about as long, and the engine's own cost weighs the same in each. An empty run, the same
-pipeline with messages that cost nothing, measures that cost.
+simulator predicts to take k times the ideal (key grouping, mostly) gets every k-th message only, as the
+row's ``share`` says: all runs last about as long, and the engine's own cost weighs the same in each. An
+empty run, the same pipeline with messages that cost nothing, measures that cost.
 """
 
 from __future__ import annotations

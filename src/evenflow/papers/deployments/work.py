@@ -2,9 +2,9 @@
 
 A message costs ``service`` seconds, divided by the worker's speed: of sleep, as in the papers, or of
 computation. Sleeping workers share a few cores without slowing each other down. A worker sleeps once per
-slice of messages and keeps to a timetable: if one sleep was too long, the next is shorter. The start and end of
-each slice go to a file that :mod:`evenflow.papers.deployments.finished` reads; downstream go the worker's
-partial states, one count per key.
+slice of messages and keeps to a timetable: if one sleep was too long, the next is shorter. The start
+and end of each slice go to a file that :mod:`evenflow.papers.deployments.finished` reads; downstream go the
+worker's partial states, one count per key.
 
 Keep imports light: Python workers import this module.
 """

@@ -64,8 +64,8 @@ def _radar(figure: Any, rows: Rows) -> None:
 
 
 def _scan_from_redist(t: Table) -> float:
-    return max(r.ratio(column, "scan", "redist", "resources", take=lambda found: (found - 1).abs().max())(t)
-               for column in ("imbalance", "migration"))  # fmt: skip
+    wide = [t.wide(column, "resources") for column in ("imbalance", "migration")]
+    return max((own["scan"] / own["redist"] - 1).abs().max() for own in wide)
 
 
 def _rises_after(t: Table) -> list[Any]:
@@ -81,11 +81,8 @@ def _crossing(t: Table, approach: str, resources: str) -> float:
 
 
 def _consistent_first(t: Table) -> list[bool]:
-    return [
-        _crossing(t, CONSISTENT, name) <= _crossing(t, other, name)
-        for name in t["resources"].unique()
-        for other in (UNIFORM, *OURS)
-    ]
+    return [_crossing(t, CONSISTENT, name) <= _crossing(t, other, name)
+            for name in t["resources"].unique() for other in (UNIFORM, *OURS)]  # fmt: skip
 
 
 def _lowest_skew(t: Table) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,28 +13,48 @@ from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Lines
 from evenflow.papers.grid import at, grid, on_stream, schemes, streams
-from evenflow.papers.heterogeneous.common import EPSILON, LAW, SCHEMES, VIRTUAL_WORKERS, bound, pages
 from evenflow.papers.measures import data_points, measure_data, same_streams, simulated, zipf
 from evenflow.papers.table import Table
 from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
 
+SCHEMES = {
+    "KG": "key",
+    "PKG": "partial-key",
+    "PoTC": "two-choices",
+    "PoRC": "random-choices",
+    "CH": "bounded-load",
+    "SG": "shuffle",
+    "CG": "consistent",
+}
+EPSILON = 0.01
+VIRTUAL_WORKERS = 10
+WP_MESSAGES = 22_000_000
+WP_LAW = zipf(1.0552, 2.9e6, WP_MESSAGES)  # p1 = 9.32 percent
+LAW = "WP law (paper scale): a Zipf law with WP's sizes."
 BOUNDED = ("random-choices", "bounded-load", "consistent")  # those with an epsilon
 WORKERS = (5, 10, 50, 100)
 SKEWS = [round(0.2 * step, 1) for step in range(1, 11)]
 ALLOCATIONS = ("KG", "PKG", "PoTC", "PoRC", "CH", "SG")
 EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
+
+def pages(config: RunConfig) -> list[tuple[str, str]]:
+    """Return name and spelling of the streams that stand for WP."""
+    found = [("WP", config.stream("WP"))]
+    return found if config.small else [*found, ("WP law", WP_LAW)]
+
+
+def bound(rows: Any) -> Any:
+    """Return what PoRC's normalised imbalance may be: epsilon, and one message per bin and source."""
+    return rows["epsilon"] + rows["bins"] * rows["sources"] / rows["messages"]
+
+
 # Measurements
 
 
 def measure_loads(
-    symbol: str,
-    stream: str,
-    workers: int,
-    sources: int = 1,
-    epsilon: float = EPSILON,
-    inside: bool = False,
+    symbol: str, stream: str, workers: int, sources: int = 1, epsilon: float = EPSILON, inside: bool = False
 ) -> list[Row]:
     """Route a stream; ``inside``: by CG, with ``symbol`` as its allocation to virtual workers."""
     scheme = SCHEMES.get(symbol, symbol)
@@ -108,6 +127,10 @@ def _epsilon_points(config: RunConfig) -> list[Row]:
 # What claims measure, where no comparator has it
 
 
+def _in_bound(*symbols: str) -> r.Measure:
+    return lambda t: t.only(symbol=symbols).pipe(lambda own: own["normalised"] <= bound(own) * (1 + 1e-9))
+
+
 def _bounded(symbol: str) -> r.Rule:
     """Judge that no imbalance exceeds epsilon by more than the rounding to whole messages."""
 
@@ -121,30 +144,17 @@ def _bounded(symbol: str) -> r.Rule:
                     text="{2} settings; at worst {0:.6g} of {1:.6g} ({3})")  # fmt: skip
 
 
-def _in_bound(t: Table, *symbols: str) -> Any:
-    own = t.only(symbol=symbols)
-    return own["normalised"] <= bound(own) * (1 + 1e-9)
-
-
 def _uneven_by_skew_and_bins(t: Table) -> list[Any]:
-    found = []
-    for symbol in ("KG", "PKG"):
-        wide = t.wide("normalised", "bins", subject="z", query="z >= 1", symbol=symbol).sort_index()
-        found += [wide.diff().iloc[1:] > 0, wide.diff(axis=1).iloc[:, 1:] > 0]
-    return [part.to_numpy() for part in found]
+    wide = [t.wide("normalised", "bins", subject="z", query="z >= 1", symbol=name).sort_index()
+            for name in ("KG", "PKG")]  # fmt: skip
+    return [
+        part.to_numpy() > 0 for own in wide for part in (own.diff().iloc[1:], own.diff(axis=1).iloc[:, 1:])
+    ]
 
 
-def _memory_is_the_price(t: Table) -> Any:
-    memory = t.wide("memory", "bins", "z")
-    most = memory[["PoTC", "SG"]].min(axis=1) * 1.001
-    middle = memory[["PKG", "PoRC", "CH"]]
-    return (memory["KG"] == 1) & (middle >= 1).all(axis=1) & middle.le(most, axis=0).all(axis=1)
-
-
-def _gaps(t: Table) -> tuple[float, ...]:
-    """Return max - mean in messages: Lemma 6.2 has O(ln ln n) for PoTC; SG's is below one."""
-    own = [t.only(symbol=symbol) for symbol in ("PoTC", "SG")]
-    return tuple((rows["normalised"] * rows["messages"] / rows["bins"]).max() for rows in own)
+def _gap(symbol: str) -> r.Measure:
+    """Measure max - mean in messages: Lemma 6.2 has O(ln ln n) for PoTC; SG's is below one."""
+    return lambda t: t.only(symbol=symbol).eval("normalised * messages / bins").max()
 
 
 def _by_epsilon(t: Table) -> list[tuple[Table, Any, Any]]:
@@ -154,13 +164,10 @@ def _by_epsilon(t: Table) -> list[tuple[Table, Any, Any]]:
              *(part.only(symbol=name).iloc[0] for name in ("KG", "SG"))) for part in parts]  # fmt: skip
 
 
-def _trades(t: Table) -> list[bool]:
-    pairs = [pair for own, *_ in _by_epsilon(t) for pair in pairwise(own.to_dict("records"))]
-    return [
-        check
-        for low, high in pairs
-        for check in (low["normalised"] <= high["normalised"] * 1.02, low["memory"] >= high["memory"] * 0.98)
-    ]
+def _trades(t: Table) -> list[Any]:
+    steps = [(own.iloc[:-1].reset_index(), own.iloc[1:].reset_index()) for own, *_ in _by_epsilon(t)]
+    return [check for low, high in steps for check in (low["normalised"] <= high["normalised"] * 1.02,
+                                                       low["memory"] >= high["memory"] * 0.98)]  # fmt: skip
 
 
 def _interpolates(t: Table) -> tuple[list[bool], str]:
@@ -173,50 +180,20 @@ def _interpolates(t: Table) -> tuple[list[bool], str]:
     return checks, "; ".join(parts)
 
 
-def _hottest(t: Table) -> tuple[float, int]:
-    own = t.only("epsilon > 1 / (bins - 1)", symbol="CG")
-    return own["hottest_on"].max(), own["bins"].iloc[0]
-
-
-def _high_against_perfect(t: Table) -> Any:
-    wide = t.wide("normalised", "data", "workers", query="workers >= 50")
-    return (wide[["KG", "PKG"]].min(axis=1) > 0.5) & (wide[["PoTC", "SG"]].max(axis=1) < EPSILON)
-
-
-def _tenfold(t: Table) -> list[float]:
-    own = t.wide("normalised", "data", "symbol", subject="workers", symbol=("KG", "PKG"))
-    return (own[100] / own[10]).tolist()
-
-
-def _key_is_worst(t: Table) -> Any:
-    wide = t.wide("normalised", "data", "workers")
-    return (wide["KG"] == wide.max(axis=1)) & (t.wide("memory", "data", "workers")["KG"] == 1)
-
-
-def _pkg_by_scale(t: Table) -> tuple[float, float]:
-    few, many = (t.only(query, symbol="PKG")["normalised"] for query in ("workers <= 10", "workers >= 50"))
-    return few.max(), many.min()
-
-
-def _perfect_and_large(t: Table) -> list[Any]:
-    wide, memory = (t.wide(column, "data", "workers") for column in ("normalised", "memory"))
-    most = memory[["KG", "PKG", "CH", "CG"]].max(axis=1)
-    return [(wide[symbol] < EPSILON) & (memory[symbol] > most) for symbol in ("PoTC", "SG")]
-
-
-def _ch_between(t: Table) -> Any:
-    memory = t.wide("memory", "data", "workers")
-    return _in_bound(t, "CH").to_numpy() & (memory["CH"] < memory[["PoTC", "SG"]].min(axis=1)).to_numpy()
+def _perfect_and_large(symbol: str) -> r.Measure:
+    """Check that a scheme is balanced within epsilon and needs more memory than the others."""
+    return r.both(r.compared("normalised", "data", "workers", check=f"{symbol} < {EPSILON}"),
+                  *(r.below("memory", other, symbol, "data", "workers", strictly=True)
+                    for other in ("KG", "PKG", "CH", "CG")))  # fmt: skip
 
 
 def _little_change(over: str, within: float) -> r.Rule:
     """Judge that imbalance and memory of the longest stream change less than ``within`` times."""
     fixed = {"sources": "workers", "workers": "sources"}[over]
 
-    def worst(t: Table) -> tuple[float, float]:
+    def worst(t: Table) -> tuple[float, ...]:
         groups = t.only(messages=t["messages"].max()).groupby(fixed)[["normalised", "memory"]]
-        normalised, memory = (groups.max() / groups.min()).max()
-        return normalised, memory
+        return tuple((groups.max() / groups.min()).max())
 
     return r.graded(worst, lambda *found: max(found) <= within, lambda *found: max(found) <= 10 * within,
                     "imbalance {:.2f}, memory {:.2f} times at most")  # fmt: skip
@@ -226,9 +203,6 @@ def _value(**where: Any) -> r.Measure:
     return lambda t: t.value("normalised", **where)
 
 
-# Figures
-
-
 def _level_rows(t: Table) -> Table:
     """Return CG over epsilon, KG and SG as level lines."""
     level = t[t["symbol"] != "CG"]
@@ -236,6 +210,8 @@ def _level_rows(t: Table) -> Table:
     return Table(pd.concat([t[t["symbol"] == "CG"], *ends], ignore_index=True))
 
 
+_MEMORY_ORDER = [f"{least} <= {name} <= 1.001 * {most}" for name in ("PKG", "PoRC", "CH")
+                 for least, most in (("1", "PoTC"), ("1", "SG"))]  # fmt: skip
 _Loads = partial(Lines, y={"normalised": "normalised imbalance", "memory": "memory relative to KG"},
                  logy=True,
                  panels="data")  # fmt: skip
@@ -255,12 +231,13 @@ EXPERIMENTS = [
                      "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's")),
         Claim("5.1", "the other schemes perform fairly well", "low imbalance",
               r.each(r.all_of(r.holds("normalised <= 0.05", symbol=("PoTC", "SG")),
-                              lambda t: _in_bound(t, "PoRC", "CH")),
+                              _in_bound(*_TIGHT)),
                      "settings: PoTC and SG within 5 percent, PoRC and CH within epsilon")),
         Claim("6.1", "PoRC's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("PoRC"),
               peer="exactly epsilon on every skewed stream"),
         Claim("5.1", "balance is paid for with memory", "KG least, PoTC and SG most",
-              r.each(_memory_is_the_price, "settings with KG least, PoTC and SG most")),
+              r.each(r.compared("memory", "bins", "z", check=" and ".join(["KG == 1", *_MEMORY_ORDER])),
+                     "settings with KG least, PoTC and SG most")),
     )),
     _figure("table1", "Normalised imbalance on WP and TW by the number of virtual workers",
             f"One source, epsilon 0.3. {LAW}", _table_points, measure_table,
@@ -278,10 +255,11 @@ EXPERIMENTS = [
               r.near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
               "2469 = n p1 - 1 needs p1 = 24.7 percent; Table 2 gives TW 2.67, the stand-in has 4.3."),
         Claim("5.1, 6.1", "PoTC and SG are nearly perfect", "max - mean O(ln ln n) and below 1 message",
-              r.graded(_gaps, lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
+              r.graded(lambda t: (_gap("PoTC")(t), _gap("SG")(t)),
+                       lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
                        text="max - mean at worst {:.2f} (PoTC), {:.2f} (SG) messages")),
         Claim("5.1", "PoRC and CH reach epsilon and no more", "0.3",
-              r.each(lambda t: _in_bound(t, *_TIGHT) & t.only(symbol=_TIGHT).eval("normalised >= 0.29"),
+              r.each(r.both(_in_bound(*_TIGHT), r.holds("normalised >= 0.29", symbol=_TIGHT)),
                      "values between 0.29 and epsilon + bins/m")),
     )),
     _figure("fig5", "Imbalance and memory of CG by epsilon",
@@ -293,19 +271,24 @@ EXPERIMENTS = [
               r.Rule(_interpolates, lambda found: r.share(found[0]), "{1}")),
         Claim("6.1", "CG's imbalance is at most epsilon", "<= epsilon + bins/m", _bounded("CG")),
         Claim("6.2", "with epsilon > 1/(n - 1) no key is on all virtual workers", "fewer than 100",
-              r.graded(_hottest, lambda most, bins: most < bins, text="hottest key on at most {:g} of {}")),
+              r.graded(lambda t: tuple(t.only("epsilon > 1 / (bins - 1)", symbol="CG")
+                                [["hottest_on", "bins"]].max()),
+                       lambda most, bins: most < bins, text="hottest key on at most {:g} of {:g}")),
     )),
     _figure("fig6", "Imbalance and memory of CG by allocation",
             f"Equal workers with 10 virtual workers each, one source, epsilon 0.01. {LAW}",
             grid(on_stream, data=pages, workers=WORKERS, inside=True, symbol=ALLOCATIONS), measure_loads,
             _Loads(x="workers"), (
         Claim("7.2 Q1", "KG and PKG are uneven, PoTC and SG nearly perfect", "high, and near 0",
-              r.each(_high_against_perfect,
+              r.each(r.compared("normalised", "data", "workers", query="workers >= 50",
+                                check=f"KG > 0.5 and PKG > 0.5 and PoTC < {EPSILON} and SG < {EPSILON}"),
                      "settings at 50 and 100 workers: KG, PKG above 0.5, PoTC, SG below epsilon")),
         Claim("7.2 Q1", "PoRC's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("PoRC")),
         Claim("7.2 Q1", "CH's imbalance is close to epsilon", "<= epsilon + bins/m", _bounded("CH")),
         Claim("7.2 Q1", "KG's and PKG's imbalance grows linearly with the workers", "10 times from 10 to 100",
-              r.graded(_tenfold, lambda found: all(5 <= times <= 20 for times in found),
+              r.graded(r.of_wide("normalised", "data", "symbol", subject="workers", symbol=("KG", "PKG"),
+                                 measure=lambda wide: (wide[100] / wide[10]).tolist()),
+                       lambda found: all(5 <= times <= 20 for times in found),
                        lambda found: min(found) > 1,
                        lambda found: f"from 10 to 100 workers {', '.join(f'{n:.2f}' for n in found)} times")),
         Claim("7.2 Q1", "PoRC needs as little memory as PKG", "about 1 (log scale)",
@@ -318,16 +301,24 @@ EXPERIMENTS = [
             grid(on_stream, data=pages, workers=WORKERS,
                  symbol=schemes("KG", "PKG", "PoTC", "CH", "SG", "CG")), measure_loads, _Loads(x="workers"), (
         Claim("7.2 Q2", "KG is the least even and has the least memory", "worst, 1",
-              r.each(_key_is_worst, "settings with KG's imbalance highest and its memory 1")),
+              r.each(r.both(r.of_wide("normalised", "data", "workers",
+                                      measure=lambda wide: wide["KG"] == wide.max(axis=1)),
+                            r.compared("memory", "data", "workers", check="KG == 1")),
+                     "settings with KG's imbalance highest and its memory 1")),
         Claim("7.2 Q2", "PKG is nearly perfect with 5 and 10 workers and grows uneven beyond",
               "near 0, then high",
-              r.graded(_pkg_by_scale, lambda few, many: few < EPSILON and many > 0.5,
-                       lambda few, many: few < many, "at most {:.2g} up to 10 workers, at least {:.2g} from 50 on")),
+              r.graded(lambda t: (t.only("workers <= 10", symbol="PKG")["normalised"].max(),
+                                  t.only("workers >= 50", symbol="PKG")["normalised"].min()),
+                       lambda few, many: few < EPSILON and many > 0.5,
+                       lambda few, many: few < many,
+                       "at most {:.2g} up to 10 workers, at least {:.2g} from 50 on")),
         Claim("7.2 Q2", "PoTC and SG are nearly perfect and need more memory", "most",
-              r.each(_perfect_and_large,
+              r.each(r.all_of(_perfect_and_large("PoTC"), _perfect_and_large("SG")),
                      "settings with PoTC's and SG's imbalance below epsilon and memory highest")),
         Claim("7.2 Q2", "CH is bounded and needs less memory than PoTC and SG", "less",
-              r.each(_ch_between, "settings with CH within epsilon and less memory than PoTC and SG")),
+              r.each(r.both(_in_bound("CH"),
+                            r.compared("memory", "data", "workers", check="CH < PoTC and CH < SG")),
+                     "settings with CH within epsilon and less memory than PoTC and SG")),
         Claim("7.2 Q2", "CG is bounded", "<= epsilon + bins/m", _bounded("CG")),
         Claim("7.2 Q2", "CG needs less memory than CH", "below 1",
               r.graded(r.ratio("memory", "CG", "CH", "data", "workers",
