@@ -192,31 +192,31 @@ def test_a_batch_takes_what_its_slices_take() -> None:
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_deployment_can_be_run(scale: str) -> None:
     setting = SparkRunConfig(scale, data_sets(), ("two-choices",), master="local[3]")
-    for one in experiments():
-        assert one.on == "spark"
-        for point in one.points(setting):
+    for experiment in experiments():
+        assert experiment.on == "spark"
+        for point in experiment.points(setting):
             json.dumps(point)
             assert point["master"] == "local[3]"
             if "subjects" in point:
                 schemes = [ef.scheme(name, **parameters) for _, name, parameters in point["subjects"]]
                 names = [scheme.name for scheme in schemes]
-                assert {"fill", "shuffle", "key", "two-choices"} <= set(names), one.name
+                assert {"fill", "shuffle", "key", "two-choices"} <= set(names), experiment.name
     assert slots_for(experiments(), setting) == (100 if scale == "small" else 128)
-    assert [one.name for one in find(["choices/fig13"], "spark")] == ["choices/fig13"]
+    assert [experiment.name for experiment in find(["choices/fig13"], "spark")] == ["choices/fig13"]
     with pytest.raises(EvenflowError, match="there is no figure 'functions'"):
         find(["functions"], "spark")
 
 
 def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
-    [one] = find(["choices/fig13"], "spark")
+    [experiment] = find(["choices/fig13"], "spark")
     rows = []
     for row in _rows(KG=1.0, PKG=2.0, SG=10.0, **{"D-C": 9.9, "W-C": 9.9}, FISH=9.8, fill=9.7):
         rows += [row | {"z": z, "workers": 8, "sources": 2, "empty_seconds": 0.5} for z in (1.4, 1.7, 2.0)]
-    outcome = Outcome(rows={one.name: rows})
-    outcome.claims = [claim_row(one, claim, rows) for claim in one.claims]
+    outcome = Outcome(rows={experiment.name: rows})
+    outcome.claims = [claim_row(experiment, claim, rows) for claim in experiment.claims]
     assert {claim["on"] for claim in outcome.claims} == {"spark"}
     assert [claim["verdict"] for claim in gates(outcome.claims)] == [HOLDS, DIFFERS]
-    write_deployments(outcome, [one], tmp_path / "page.md", "small")
+    write_deployments(outcome, [experiment], tmp_path / "page.md", "small")
     page = (tmp_path / "page.md").read_text()
     assert "FISH 0.980" in page
     assert "z = 1.7, 8 workers, 2 sources; empty run 0.50 s:" in page

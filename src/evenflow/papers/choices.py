@@ -197,7 +197,7 @@ def _close_to_least(distinct: bool, share: float, plus: float, what: str) -> r.R
     def pairs(t: Table) -> str:
         return ", ".join(f"{row.solved:g} {row.least:g}" for row in _least(t, distinct).itertuples())
 
-    return r.each(close, what, lambda t: f"d and least: {pairs(t)}")
+    return r.each(close, what, lambda t: f"d and smallest: {pairs(t)}")
 
 
 def _by_number_of_keys(t: Table) -> Any:
@@ -230,7 +230,7 @@ def _memory_lines(other: str) -> Lines:
 
 
 def _least_rows(t: Table) -> Table:
-    long = melted({"solved": "D-C", "least": "least d"}, t)
+    long = melted({"solved": "D-C", "least": "smallest d"}, t)
     kinds = long["distinct"].map({True: ", distinct", False: ", as printed"})
     return Table(long.assign(series=long["series"] + kinds, value=long["value"] / long["workers"]))
 
@@ -238,15 +238,15 @@ def _least_rows(t: Table) -> Table:
 _BY_SKEW = partial(Lines, x="z", xlabel="skew z")
 _REAL = Lines(x="workers", y="imbalance_mean", panels="data", logy=True, ylabel="imbalance I(m)")
 
-_TWICE = "On the stand-in streams, other magnitudes than on the paper's own are expected."
+_TWICE = "Magnitudes on the stand-in streams are expected to differ from the paper's."
 _QUEUE = (
-    "The queueing model has no engine around it: KG and PKG lose all that their skew costs, where the "
-    "paper's cluster was bound by other things as well."
+    "The queueing model has no engine: KG and PKG pay the full cost of skew, whereas the paper's "
+    "cluster had other bottlenecks as well."
 )
 _WORSE = r.each(r.compared("imbalance_mean", "data", "workers", workers=(50, 100),
                            check=f"`{PKG}` > 2 * `d-choices` and `{PKG}` > 2 * `w-choices`"),
                 "settings with PKG's imbalance above twice the others'")  # fmt: skip
-_BOTH = "The paper's estimate by formula; measured pairs beside it."
+_BOTH = "The paper's estimate by formula, next to measured pairs."
 _figure = partial(Experiment, "choices")
 
 # fmt: off
@@ -261,7 +261,7 @@ EXPERIMENTS = [
     _figure("fig3", "Keys in the head by skew", "Exact Zipf law, 10^4 keys.",
             grid(workers=(50, 100)), _measure_heads,
             _BY_SKEW(y="head", by="threshold", panels="workers", ylabel="keys in head"), (
-        Claim("III-A", "even with the lowest threshold the head has few keys",
+        Claim("III-A", "the head has few keys even at the lowest threshold",
               "at most 5 n, far fewer when skewed",
               r.each(r.holds("head <= 5 * workers"), "points with at most 5 n keys")),
     )),
@@ -277,7 +277,8 @@ EXPERIMENTS = [
         Claim("IV-B", "D-C and W-C need at most 30 percent more memory than PKG", "<= 30 percent",
               r.at_most(_memory_over("pkg"), 0.30, 0.6, "{:.1%} more by formula; counted pairs {:+.1%}"),
               "measured pairs are higher: the estimate ignores keys that enter and leave the head",
-              "100 counters and errors that count: every key looks hot, W-C has 325,966 pairs, PKG 10,997 "
+              "100 counters, with their error counted in: every key looks hot; W-C has 325,966 pairs, PKG "
+              "10,997 "
               "(z = 1.4, n = 100)"),
     )),
     _figure("fig6", "Memory of D-C and W-C relative to SG", _BOTH, _MEMORY_POINTS, _measure_formula,
@@ -285,16 +286,16 @@ EXPERIMENTS = [
         Claim("IV-B", "D-C and W-C need at least 80 percent less memory than SG", "79-80 percent less",
               r.at_least(_memory_over("shuffle", sign=-1), 0.79, 0.5,
                          "{:.1%} less by formula; counted pairs {:+.1%}"),
-              "with few messages per key SG has not reached all workers yet",
+              "with few messages per key, SG has not yet sent each key to all workers",
               "W-C has as many pairs as SG: 325,966 and 325,926 (z = 1.4, n = 100)"),
     )),
     _figure("fig7", "Imbalance of W-C and RR by skew and threshold", "10^4 keys, 5 sources.",
             grid(_threshold_point, workers=_SCALES, z=at([*SOME_SKEWS[1::2], 2.0], SKEWS[1::2]),
                  messages=at(2e5, 1e7), subject=_threshold_subjects), simulated,
             _BY_SKEW(y="imbalance", by="{scheme}, {threshold}", panels="workers", logy=True), (
-        Claim("V-B Q1", "W-C is ideally balanced for every threshold of at most 1/n", "ideal",
+        Claim("V-B Q1", "W-C is ideally balanced at every threshold up to 1/n", "ideal",
               r.at_most(r.largest("imbalance", "threshold != '2/n'", scheme="w-choices"), 1e-3, 1e-2)),
-        Claim("V-B Q1", "W-C is more even than RR at high skew", "W-C below RR",
+        Claim("V-B Q1", "W-C is better balanced than RR at high skew", "W-C below RR",
               r.each(r.below("imbalance", "w-choices", RR, "workers", "threshold", factor=1.05, plus=1e-6,
                              z=2.0, query="threshold != 'its own'"), "thresholds and scales at z = 2.0")),
     )),
@@ -305,38 +306,39 @@ EXPERIMENTS = [
               r.graded(lambda t: sorted(_split_loads(t)[PKG].dropna(), reverse=True),
                        lambda loads: loads[1] > 0.2 > loads[2],
                        text=lambda loads: f"loads {', '.join(f'{load:.3f}' for load in loads)}")),
-        Claim("V-B Q1", "W-C is even; RR falls short of it", "W-C <= RR < PKG",
+        Claim("V-B Q1", "W-C is balanced; RR falls short of it", "W-C <= RR < PKG",
               r.graded(lambda t: tuple(_split_loads(t)[["w-choices", RR, PKG]].agg(_spread)),
                        lambda w, rr, pkg: w <= rr < pkg and w < 1e-3,
                        lambda w, rr, pkg: w <= rr * 1.05 < pkg, "spread W-C {:.2g}, RR {:.2g}, PKG {:.2g}")),
     )),
-    _figure("fig9", "D-C's d against the least d that is as even as W-C",
-            "Least d by bisection, imbalance at most max(W-C's, epsilon).",
+    _figure("fig9", "D-C's d against the smallest d that is as balanced as W-C",
+            "Smallest d by bisection, with an imbalance of at most max(W-C's, epsilon).",
             grid(_least_point, workers=(50, 100), z=at((1.4, 2.0), (0.8, 1.1, 1.4, 1.7, 2.0)),
                  messages=at(2 * 10**5, 10**7),
                  candidates=[(True, 0), *((False, seed) for seed in range(5))]),  # coinciding ones scatter
             _measure_least,
             _BY_SKEW(y="value", by="series", panels="workers", ylabel="d / n", rows=_least_rows), (
-        Claim("V-B Q2", "the computed d is very close to the least d (distinct candidates, our default)",
+        Claim("V-B Q2", "the computed d is very close to the smallest d (distinct candidates, our default)",
               "close in all cases",
               _close_to_least(True, 0.05, 1, "settings within max(1, 5 percent)"),
-              "a short stream has its own p1, and one hot message more or less moves the least d"),
-        Claim("V-B Q2", "the same with candidates that may coincide, as printed (least d: mean of 5 seeds)",
+              "a short stream has its own p1, and a single hot message can shift the smallest d"),
+        Claim("V-B Q2",
+              "the same with candidates that may coincide, as printed (smallest d: mean of 5 seeds)",
               "close in all cases",
               _close_to_least(False, 0.15, 0, "settings within 15 percent"),
-              "where candidates coincide the least d scatters by seed, which weighs most where d is 2",
-              "candidates may coincide; the solver tests h = 1 and |H| only, epsilon lacks a factor"),
-        Claim("V-B Q2", "the computed d is slightly larger than the least", "d >= least",
+              "with coinciding candidates the smallest d varies by seed, which matters most where d is 2",
+              "candidates may coincide; the solver only tests h = 1 and |H|, and epsilon lacks a factor"),
+        Claim("V-B Q2", "the computed d is slightly larger than the smallest", "d >= smallest",
               r.each(lambda t: _least(t, True).eval("solved >= least"),
-                     "settings with d at or above the least"),
-              "Prop. 4.1 is a necessary condition, so d may also lie just below the least"),
+                     "settings with d at or above the smallest"),
+              "Prop. 4.1 is a necessary condition, so d may also be just below the smallest"),
     )),
     _figure("fig10", "Imbalance by skew, workers and keys", "Mean of I(t), 5 sources.",
             grid(_law_point, workers=_SCALES, keys=at((10**4, 10**5), (10**4, 10**5, 10**6)),
                  messages=at(2e5, 1e7), z=at([0.8, 1.4, 2.0], SKEWS[1::2]), scheme=schemes(PKG, *HEAD, RR)),
             simulated, _BY_SKEW(y="imbalance_mean", panels="n = {workers}, {keys_in_law:.0e} keys", logy=True,
                                 ylabel="imbalance"), (
-        Claim("V-B Q3", "W-C's imbalance is lowest and constantly low",
+        Claim("V-B Q3", "W-C's imbalance is the lowest and stays low",
               "near 0 (below 1e-5 at z = 2, n = 100)",
               r.at_most(r.largest("imbalance", scheme="w-choices", workers=100, z=2.0), 1e-5, 1e-3),
               peer="1e-7 in the authors' simulator"),
@@ -348,7 +350,7 @@ EXPERIMENTS = [
               peer="0.29 in the authors' simulator"),
         Claim("V-B Q3", "the number of keys does not change the imbalance", "same curves",
               r.each(_by_number_of_keys,
-                     "settings where ten times the keys change PKG's imbalance less than twofold")),
+                     "settings where ten times the keys change PKG's imbalance by less than twofold")),
         Claim("V-B Q3", "D-C and RR stay far below PKG at high skew and scale", "much lower",
               r.each(r.below("imbalance_mean", ("d-choices", RR), PKG, "z", "keys_in_law", factor=1 / 3,
                              strictly=True, query="z >= 1.4", workers=100), "settings at n = 100, z >= 1.4"),
@@ -356,15 +358,16 @@ EXPERIMENTS = [
     )),
     _figure("fig11", "Imbalance on WP, TW and CT by the number of workers", "Mean of I(t), 5 sources.",
             grid(on_stream, data=streams("WP", "TW", "CT"), **_REAL_POINTS), simulated, _REAL, (
-        Claim("V-B Q3", "at larger scales PKG is less even than D-C and W-C", "PKG higher", _WORSE, _TWICE),
-        Claim("V-B Q3", "W-C is more even than D-C", "W-C <= D-C",
+        Claim("V-B Q3", "at larger scales PKG is worse balanced than D-C and W-C", "PKG higher", _WORSE,
+              _TWICE),
+        Claim("V-B Q3", "W-C is better balanced than D-C", "W-C <= D-C",
               r.each(r.below("imbalance_mean", "w-choices", "d-choices", "workers", "data", factor=1.05,
                              plus=1e-7),
-                     "settings where W-C is at least as even as D-C")),
+                     "settings where W-C is at least as balanced as D-C")),
         Claim("V-B Q3", "D-C stays within s x epsilon in the worst case", "5e-4",
               r.at_most(r.largest("imbalance_mean", "data != 'CT'", scheme="d-choices"), 5 * EPSILON,
                         50 * EPSILON),
-              "I(t) is averaged from the first percent on, when a head key is still unknown"),
+              "I(t) is averaged from the first percent on, when head keys are still unknown"),
     )),
     _figure("fig12", "Imbalance over time on TW, WP and CT", "5 sources.",
             grid(on_stream, data=streams("TW", "WP", "CT"), workers=at(100, (20, 50, 100)), over_time=True,
@@ -376,22 +379,23 @@ EXPERIMENTS = [
               _TWICE),
     )),
     _figure("fig13", "Throughput by skew",
-            "Queueing model: 80 workers of 1 ms, 48 sources, arrivals that saturate SG. The paper ran Storm.",
+            "Queueing model: 80 workers of 1 ms, 48 sources, an arrival rate that saturates SG. The paper "
+            "ran Storm.",
             _CLUSTER_POINTS, simulated, _BY_SKEW(y="throughput", ylabel="messages per second"), (
         Claim("V-B Q4", "D-C and W-C match SG's throughput", "equal",
               r.each(r.below("throughput", "shuffle", HEAD, "z", factor=1 / 0.9),
                      "settings within 10 percent of SG's throughput")),
-        Claim("V-B Q4", "at best 1.5 times PKG's throughput", "1.5x",
+        Claim("V-B Q4", "up to 1.5 times PKG's throughput", "1.5x",
               r.best_times("throughput", HEAD, PKG, "z", paper=1.5), _QUEUE),
-        Claim("V-B Q4", "at best 2.3 times KG's throughput", "2.3x",
+        Claim("V-B Q4", "up to 2.3 times KG's throughput", "2.3x",
               r.best_times("throughput", HEAD, "key", "z", paper=2.3), _QUEUE),
     )),
     _figure("fig14", "Latency by skew", "Queueing model as in Fig. 13.", _CLUSTER_POINTS, simulated,
             _BY_SKEW(y="latency_p99", ylabel="p99 of latency, s", logy=True), (
-        Claim("V-B Q4", "at best 60 percent below PKG's p99", "-60 percent",
+        Claim("V-B Q4", "up to 60 percent below PKG's p99", "-60 percent",
               r.at_least(r.reduction("latency_p99", HEAD, PKG, "z"), 0.60, 0.1,
                          lambda cut: f"-{100 * cut:.4g} percent")),
-        Claim("V-B Q4", "at best 75 percent below KG's p99", "-75 percent",
+        Claim("V-B Q4", "up to 75 percent below KG's p99", "-75 percent",
               r.at_least(r.reduction("latency_p99", HEAD, "key", "z"), 0.75, 0.1,
                          lambda cut: f"-{100 * cut:.4g} percent")),
     )),

@@ -196,26 +196,26 @@ _BOTH = Lines(x="z", y={"makespan": "execution time, s", "memory": "pairs per ke
 _CLUSTER = partial(Bars, x="label", by="data", logy=True)
 
 _REPAIRED = (
-    "D-C and W-C as we read them find the head with enough counters and repair what the published code gets "
-    "wrong, so they lose far less to drift than in the paper."
+    "Our D-C and W-C find the head with enough counters and fix what the published code gets wrong, so they "
+    "lose far less to drift than in the paper."
 )
-_STAND_IN = "The stand-in streams drift and are skewed in other measures than the paper's."
+_STAND_IN = "The stand-in streams differ from the paper's in drift and skew."
 _SOON = (
-    "A key that becomes hot passes the threshold of 1/(4n) of all messages so far after a few percent of the "
-    "stream and gets its workers then; the paper's factor is of the order of leaving it on two to the end."
+    "A newly hot key exceeds 1/(4n) of all messages so far after a few percent of the stream and gets its "
+    "workers then; the paper's factor corresponds to leaving it on two workers to the end."
 )
 _MISTAKEN = (
     "Three messages in an epoch of 1000 make a key hot at 128 workers (threshold 1/512), and each source "
-    "errs with other keys. The paper does not say how many sources it simulates; with epochs of 10,000 runs "
-    "of 5 M need 2.0x."
+    "mistakes different keys for hot ones. The paper does not say how many sources it simulates; with "
+    "epochs of 10,000, runs of 5 M need 2.0x."
 )
 _GROWS = (
     "SG's memory grows with the messages per key, up to the paper's 50 M tuples; FISH's grows as well, by "
-    "keys that are mistaken for hot ones (see Fig. 11)."
+    "keys mistaken for hot ones (see Fig. 11)."
 )
-_RARE = "Many of the 10^5 keys come once or twice in a half, so they have few pairs to lose or to double."
+_RARE = "Many of the 10^5 keys occur once or twice per half, so they have few pairs to lose or to double."
 _STILL_TWO = (
-    "A key below 2/n still has two workers, which is enough for it; any above is hot under each threshold."
+    "A key below 2/n still has two workers, which suffices; a key above it is hot at every threshold."
 )
 _MODEL = f"{SATURATED} {LAW}"
 _PAIRS = f"Pairs. Runs of 5 M; one stream: all 50 M tuples (a fifth of both at scale small). {LAW}"
@@ -230,7 +230,7 @@ EXPERIMENTS = [
     )),
     _figure("fig2", "Latency on AM by the number of workers", SATURATED, _SKETCH_POINTS, simulated, _LATENCY,
             (
-        Claim("2.3", "one or two workers per key give a high p99", "FG 3945 ms, PKG 2808 ms",
+        Claim("2.3", "one or two workers per key lead to a high p99", "FG 3945 ms, PKG 2808 ms",
               r.at_least(r.at_scale(r.ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"),
               _STAND_IN),
     )),
@@ -244,14 +244,14 @@ EXPERIMENTS = [
               r.near(r.at_scale(r.average("memory", label="SG")), 23.16, 0.3, 1.0, "{:.2f}x"), _STAND_IN),
     )),
     _figure("fig4", "Fluctuation of a worker's speed",
-            "A measurement of an engine: see the deployments on Spark.", grid(never=()), simulated, None, (
-        Claim("3", "the same work takes the same time on a worker", "within 4.37 percent",
+            "A measurement of an engine; see the deployments on Spark.", grid(never=()), simulated, None, (
+        Claim("3", "the same work takes a worker the same time", "within 4.37 percent",
               r.at_most(r.largest("change"), 0.0437, 0.1),
-              "no simulation can show how an engine's speed changes"),
+              "a simulation cannot show how an engine's speed fluctuates"),
     )),
     _figure("fig9", "Execution time relative to SG on AM and MT", SATURATED, _REAL_POINTS, simulated,
             _time_lines("workers", "data"), (
-        Claim("6.2", "FISH is within 1.07 of SG", "1.07x",
+        Claim("6.2", "FISH is within 1.07 times SG", "1.07x",
               r.at_most(r.ratio("makespan", "fish", "shuffle", "workers", "data"), 1.07, 2.14, "{:.3f}x")),
         Claim("6.2", "up to 8.32 times faster than PKG", "8.32x",
               _faster("partial-key", 8.32, "workers", "data"), _STAND_IN),
@@ -262,7 +262,7 @@ EXPERIMENTS = [
     )),
     _figure("fig10", "Execution time relative to SG by skew", _MODEL, _ZIPF_POINTS, simulated,
             _time_lines("z", "workers", logy=True), (
-        Claim("6.2", "FISH is within 1.32 of SG at any number of workers", "1.32x",
+        Claim("6.2", "FISH is within 1.32 times SG at any number of workers", "1.32x",
               r.at_most(r.ratio("makespan", "fish", "shuffle", "workers", "z"), 1.35, 2 * 1.35, "{:.3f}x")),
         Claim("6.2", "up to 13.57 times faster than D-C", "13.57x",
               _faster("d-choices", 13.57, "workers", "z"), _REPAIRED),
@@ -276,25 +276,25 @@ EXPERIMENTS = [
               _fish_memory("fish"), _MISTAKEN),
         Claim("6.2", "the same from one source, at 128 workers", "1.11x to 2.61x", _fish_memory(ALONE),
               _MISTAKEN),
-        Claim("6.2", "the same of all tuples as one stream, at 128 workers", "1.11x to 2.61x",
+        Claim("6.2", "the same with all tuples as one stream, at 128 workers", "1.11x to 2.61x",
               _fish_memory(f"fish{TOGETHER}", f"key{TOGETHER}"), _MISTAKEN),
         Claim("6.2", "SG's is 15 to 88 times FG's at 128 workers (one stream)", "15.52x to 88.32x",
               r.graded(r.ratio("replicas", f"shuffle{TOGETHER}", f"key{TOGETHER}", "workers", "z",
                                take=lambda ratios: (ratios.min(), ratios.max())),
                        lambda low, high: abs(high / 88.32 - 1) <= 0.3 and abs(low / 15.52 - 1) <= 0.3,
                        lambda low, high: low > 3, "{:.1f}x to {:.1f}x"),
-              "SG's memory grows with the messages per key: as the paper's only with its 50 M tuples"),
+              "SG's memory grows with the messages per key; it matches only with the paper's 50 M tuples"),
     )),
     _figure("fig12", "Decay: execution time and memory", _MODEL, _variants(_decays), simulated, _BOTH, (
         Claim("6.3", "without decay (1.0) execution takes much longer", "up to 12.14x",
               r.near(r.at_scale(r.ratio("makespan", "1", "0.2", "z")), 12.14, 0.3, 1.02, "{:.2f}x"), _SOON),
         Claim("6.3", "forgetting everything (0) costs memory at low skew", "2.65x at z = 1.0",
               r.near(r.at_scale(r.ratio("memory", "0", "0.2", z=1.0)), 2.65, 0.3, 1.01, "{:.2f}x"),
-              "a key that returns finds its old workers here: candidates are nested"),
+              "a returning key finds its old workers here, because candidates are nested"),
     )),
     _figure("fig13", "Threshold: execution time and memory", _MODEL, _variants(_thresholds), simulated,
             _BOTH, (
-        Claim("6.3", "only the threshold 2/n unbalances", "2/n",
+        Claim("6.3", "only the threshold 2/n causes imbalance", "2/n",
               r.at_least(r.at_scale(r.ratio("makespan", "2/n", "0.25/n", "z")), 1.1, 1.01,
                          "2/n takes {:.3f} times as long as 1/(4n)"), _STILL_TWO),
     )),
@@ -315,11 +315,12 @@ EXPERIMENTS = [
             f"Half of the workers twice as fast. {_MODEL}",
             _variants({"w/ hwa": {"assignment": "backlog"}, "w/o hwa": {"assignment": "counts"}},
                       capacity="{half}x2,{half}x1"), simulated, _BOTH, (
-        Claim("6.4", "inferring backlogs shortens execution where workers differ", "up to 2.61x",
+        Claim("6.4", "inferring backlogs shortens execution on heterogeneous workers", "up to 2.61x",
               r.near(r.ratio("makespan", "w/o hwa", "w/ hwa", "workers", "z"), 2.61, 0.3, 1.05, "{:.2f}x"),
-              "where half of the workers are twice as fast, equal shares cost 1.5 times at most"),
+              "with half of the workers twice as fast, equal shares cost at most 1.5 times"),
     )),
-    _figure("fig17", "A worker more or less at half, with and without consistent hashing", LAW, _CHURN_POINTS,
+    _figure("fig17", "Adding or removing a worker halfway, with and without consistent hashing", LAW,
+            _CHURN_POINTS,
             _measure_churn, Lines(x="z", y="memory", panels="{change}, n = {workers}", xlabel="skew z"), (
         Claim("6.5", "without consistent hashing memory doubles at low skew", "about 2x",
               r.near(r.ratio("memory", "w/o CH", "w/ CH", "workers", "change", take=min, z=1.0), 2.0, 0.3,
@@ -340,7 +341,8 @@ EXPERIMENTS = [
             joined(_ZIPF_POINTS, _TOGETHER_POINTS), simulated, _memory_lines("shuffle", "memory / SG's"), (
         Claim("6.6", "at z = 1.0 FISH's memory is 3.34 percent of SG's (one stream)", "3.34 percent",
               _of_shuffle(0.0334, z=1.0), _GROWS),
-        Claim("6.6", "always below 16 percent of SG's (one stream)", "< 16 percent", _of_shuffle(0.16),
+        Claim("6.6", "FISH's memory is always below 16 percent of SG's (one stream)", "< 16 percent",
+              _of_shuffle(0.16),
               _GROWS),
     )),
 ]

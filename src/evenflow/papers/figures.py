@@ -18,7 +18,7 @@ class Figure:
 
     x: str
     y: str | Mapping[str, str]  # a column, or several with the title of the panel that each one has
-    by: str = ""  # a line or a colour for each of its values; the subject, if not said
+    by: str = ""  # a line or a colour for each of its values; the subject by default
     panels: str = ""
     xlabel: str = ""
     ylabel: str = ""
@@ -150,8 +150,8 @@ def _values(table: Table, spelled: str) -> list[Any]:
 def _title(column: str, panels: str, panel: Any, count: int) -> str:
     if panel is None or (column and count == 1):
         return column
-    told = str(panel) if isinstance(panel, str) else f"{panels} = {panel}"
-    return f"{column}, {told}" if column else told
+    text = str(panel) if isinstance(panel, str) else f"{panels} = {panel}"
+    return f"{column}, {text}" if column else text
 
 
 def _panels(figure: Any, count: int, shared: bool, most: int = 3) -> list[Any]:

@@ -65,8 +65,8 @@ def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Any], 
 
     def judged(table: Any) -> Judgement:
         found = {row["data"]: row for row in table.to_dict("records")}
-        told = "{0}: {1[messages]:,} messages, {1[keys]:,} keys, p1 {1[p1]:.2%}"
-        text = "; ".join(told.format(name, found[name]) for name in paper)
+        stream = "{0}: {1[messages]:,} messages, {1[keys]:,} keys, p1 {1[p1]:.2%}"
+        text = "; ".join(stream.format(name, found[name]) for name in paper)
         same = [
             expected is None or abs(found[name][column] / expected - 1) <= 0.05
             for name, values in paper.items()
@@ -74,6 +74,6 @@ def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Any], 
         ]
         if all(same):
             return Judgement(HOLDS, text)
-        return Judgement(UNTESTED, text, "the paper's own streams cannot be had; these stand in for them")
+        return Judgement(UNTESTED, text, "the paper's own streams are not available; these stand in for them")
 
     return judged

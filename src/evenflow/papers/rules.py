@@ -26,7 +26,7 @@ NUMBER = "{:.4g}"  # how a number is written unless a rule says otherwise
 
 @dataclass(frozen=True)
 class Rule:
-    """What is measured, how that is graded, and how it is told."""
+    """What is measured, how that is graded, and how it is written."""
 
     measure: Measure
     grade: Callable[[Any], str]

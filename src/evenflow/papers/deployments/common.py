@@ -17,8 +17,8 @@ NEAR_SHUFFLE = 0.9  # of shuffle grouping's throughput
 AT_SKEW = 2.0  # where that is judged
 NEAR_PREDICTION = 0.7  # of what the simulator predicts, relative to key grouping
 HANDED_IN = (
-    "On Spark: all messages are handed in at once, sleeping workers, medians of 3. Latency counts from "
-    "there, so half of the shortest run is the least mean latency there can be."
+    "On Spark: all messages are submitted at once, workers sleep, medians of 3. Latency counts from "
+    "submission, so no mean latency can be below half of the shortest run."
 )
 NAMES = {
     "key": "KG",
@@ -93,7 +93,7 @@ def near_shuffle(*labels: str) -> Claim:
         return {label: found[label] / found["SG"] for label in labels}
 
     rule = r.at_least(of_shuffle, NEAR_SHUFFLE, text=lambda found: f"{r.named('.3f')(found)} of SG's")
-    text = f"{', '.join(labels)} within 10 percent of SG's throughput at z = {AT_SKEW}"
+    text = f"{', '.join(labels)} are within 10 percent of SG's throughput at z = {AT_SKEW}"
     return Claim(OURS, text, ">= 0.9 of SG's", rule, _ENGINE)
 
 
@@ -107,8 +107,8 @@ def near_prediction() -> Claim:
         return parts.min(), row["label"], row["of_key"], row["predicted_of_key"], len(own)
 
     text = "at least {:.2f} of it ({}: {:.2f}x KG, predicted {:.2f}x), {} runs"
-    return Claim(OURS, "throughput relative to KG is what the simulator predicts", ">= 0.7 of it",
+    return Claim(OURS, "throughput relative to KG matches the simulator's prediction", ">= 0.7 of it",
                  r.at_least(worst, NEAR_PREDICTION, text=text), _ENGINE)  # fmt: skip
 
 
-_ENGINE = "what Spark itself takes for a run (empty_seconds) is long beside the work"
+_ENGINE = "Spark's own overhead per run (empty_seconds) is large compared with the work"

@@ -66,13 +66,13 @@ def _unchanged(*labels: str) -> r.Rule:
     return r.at_most(r.changes("throughput", labels), 0.15, 0.5, "throughput changes by {:.0%} at most")
 
 
-_CLEAR = "skew is all that slows a run down here; the paper's engine hides a part of it"
-_ENGINE = "what Spark takes for a run grows with the workers, and it is part of the time"
-_CLOCK = "a key's width is looked at once a minute of DKG's clock, one worker at a time"
+_CLEAR = "only skew slows a run down here; the paper's engine hides part of it"
+_ENGINE = "Spark's overhead per run grows with the number of workers and is part of the time"
+_CLOCK = "a key's width is revised once a minute of DKG's clock, one worker at a time"
 _CAPTION = (
     "10 workers and 5 sources unless the axis says otherwise, 0.25 ms per message; election is generated, "
-    f"68 percent one key. fill joins. {common.HANDED_IN} Schemes that overload a worker got a share "
-    "of the messages (column share)."
+    f"one key has 68 percent. fill added. {common.HANDED_IN} Schemes that overload a worker got only a "
+    "share of the messages (column share)."
 )
 
 
@@ -94,25 +94,25 @@ EXPERIMENTS = [
               _printed("standard_deviation", SG=0.0001, DKG=4.0972, PKG=12.3513, KG=20.3202), _CLOCK),
         Claim("5.3", "DistCost: DKG close to PKG's", "SG 2.449, DKG 1.241, PKG 1.165, KG 1",
               _printed("memory", SG=2.4491, DKG=1.2414, PKG=1.1647, KG=1.0),
-              "SG's DistCost grows with the messages per key, and there are few"),
+              "SG's DistCost grows with the messages per key, of which there are few"),
     ),
     _figure("fig9", "Real streams", _REAL_POINTS,
             Bars(x="data", y={"throughput": "messages per second", "makespan": "latency: elapsed, s"},
                  logy=True),
-        Claim("5.3", "on twitter-election DKG beats PKG clearly", "1.65x the throughput",
+        Claim("5.3", "on twitter-election DKG clearly beats PKG", "1.65x the throughput",
               r.at_least(r.ratio("throughput", "DKG", "PKG", data="twitter-election"), 1.3, 1.0,
                          "{:.2f}x PKG's"), _CLOCK),
-        Claim("5.3", "on the other streams PKG and DKG are alike", "similar",
+        Claim("5.3", "on the other streams PKG and DKG perform alike", "similar",
               r.each(r.ratio("throughput", "DKG", "PKG", "data", data=STREAMS[:3],
                              take=lambda ratios: (ratios - 1).abs() <= 0.1),
                      "streams where DKG's throughput is within 10 percent of PKG's"), _CLOCK),
     ),
     _figure("fig10", "Throughput and more by skew, country streams", _SKEW_POINTS, _BY_SKEW,
-        Claim("5.4", "skew does not change SG", "constant",
+        Claim("5.4", "skew does not affect SG", "constant",
               r.at_most(r.changes("throughput", "SG"), 0.1, 0.3, "within {:.0%}"), _ENGINE),
-        Claim("5.4", "KG falls steadily above 30 percent", "gradual decrease",
+        Claim("5.4", "KG's throughput falls steadily above 30 percent", "gradual decrease",
               r.each(r.steps("throughput", "skew", falling=True, query="skew >= 30", label="KG"),
-                     "steps that lower KG")),
+                     "steps that lower KG's throughput")),
         Claim("6", "at 30 percent DKG's latency is up to 7 percent below PKG's", "-7 percent",
               _gain("makespan", -0.07, 0.7, "skew == 30"), _CLEAR),
         Claim("6", "at 30 percent DKG's throughput is up to 8 percent above PKG's", "+8 percent",
@@ -123,10 +123,10 @@ EXPERIMENTS = [
               _gain("throughput", 0.93, 0.5, _ABOVE_80), _CLEAR),
     ),
     _figure("fig11", "The four metrics by skew, country streams", _SKEW_POINTS, _BY_SKEW,
-        Claim("5.4", "DKG ahead of PKG from 30 percent on", "ahead",
+        Claim("5.4", "DKG is ahead of PKG from 30 percent on", "ahead",
               r.each(r.below("throughput", "PKG", "DKG", "skew", strictly=True, query="skew >= 30"),
                      "skews from 30 percent on"), _CLOCK),
-        Claim("5.4", "below that PKG and DKG are alike", "PKG slightly ahead",
+        Claim("5.4", "below that PKG and DKG perform alike", "PKG slightly ahead",
               r.at_most(r.ratio("throughput", "DKG", "PKG", "skew", query="skew < 26",
                                 take=lambda ratios: (ratios - 1).abs().max()), 0.1, 0.3), _CLOCK),
         Claim("5.4", "SG has the highest DistCost", "highest",
@@ -134,14 +134,14 @@ EXPERIMENTS = [
                      "skews with SG's DistCost the highest")),
     ),
     _figure("fig12", "More workers, twitter-election", _WORKER_POINTS, Lines(x="workers", y=METRICS),
-        Claim("5.5", "more workers hardly change PKG's speed at this skew", "barely changed",
+        Claim("5.5", "more workers barely change PKG's throughput at this skew", "barely changed",
               _unchanged("PKG"), _ENGINE),
-        Claim("5.5", "DKG better than PKG at every number of workers", "better",
+        Claim("5.5", "DKG is better than PKG at every number of workers", "better",
               better_everywhere("workers", "DKG", "PKG"), _CLOCK),
     ),
     _figure("fig13", "More sources, twitter-election", _SOURCE_POINTS, Lines(x="sources", y=METRICS),
         Claim("5.6", "the number of sources has no effect", "none", _unchanged("KG", "PKG", "DKG"), _ENGINE),
-        Claim("5.6", "DKG better than PKG at every number of sources", "better",
+        Claim("5.6", "DKG is better than PKG at every number of sources", "better",
               better_everywhere("sources", "DKG", "PKG"), _CLOCK),
     ),
 ]

@@ -99,14 +99,14 @@ def _fluctuation(t: Table) -> tuple[float, float]:
     return float(found.mean()), float(found.max())
 
 
-_SMALL = "so few messages give SG few pairs; its memory grows with the messages per key"
-_MILD = "the streams that stand in are less skewed than the paper's: even one worker per key loses little"
+_SMALL = "with so few messages SG has few pairs; its memory grows with the messages per key"
+_MILD = "the stand-in streams are less skewed than the paper's: even one worker per key costs little"
 _ENOUGH = (
-    "D-C and W-C as read here find the head on these streams, and all messages are handed in at once: no "
-    "scheme that is balanced can be far ahead of another"
+    "our D-C and W-C find the head on these streams, and all messages are submitted at once: no balanced "
+    "scheme can be far ahead of another"
 )
 _CAPTION = (
-    f"Small: 48 workers, 16 sources; paper: 128, 32. 0.4 ms per message. fill joins. {common.HANDED_IN}"
+    f"Small: 48 workers, 16 sources; paper: 128, 32. 0.4 ms per message. fill added. {common.HANDED_IN}"
 )
 _LATENCY = {
     "latency_mean": "mean, s",
@@ -119,21 +119,21 @@ _figure = partial(common.on_spark, "evolving")
 # fmt: off
 EXPERIMENTS = [
     _figure("fig2", "Latency on AM by the number of workers",
-            f"5 sources, 0.4 ms per message. fill joins. {common.HANDED_IN}",
+            f"5 sources, 0.4 ms per message. fill added. {common.HANDED_IN}",
             _COUNTER_POINTS, Lines(x="workers", y=_LATENCY),
-        Claim("2.3", "one worker per key gives a high p99 at the largest scale",
+        Claim("2.3", "one worker per key leads to a high p99 at the largest scale",
               "FG 3945 ms, PKG 2808 ms; SG far below",
               r.at_least(r.at_scale(r.ratio("latency_p99", "FG", "SG")), 10, 1.05), _MILD),
         common.near_prediction(),
     ),
     _figure("fig4", "Fluctuation of a worker's speed",
-            "10 workers, 12 batches each of equal computations; "
-            "processor time, as the workers share the cores.",
+            "10 workers, 12 batches of identical computations each; "
+            "processor time, since workers share cores.",
             grid(messages=at(200, 2000)),
             Lines(x="batch", y="seconds", by="worker", ylabel="processor seconds of a batch"),
         Claim("3", "the same work takes a worker the same time", "4.37 percent on average",
               r.at_most(_fluctuation, 0.0437, 0.25, "{:.1%} on average, at most {:.1%}"),
-              "workers share cores with each other and with whatever else this machine does"),
+              "workers share cores with each other and with everything else on this machine"),
         measure=steadiness,
     ),
     _figure("fig18", "Latency on MT and AM", _CAPTION, _CLUSTER_POINTS,
@@ -153,11 +153,11 @@ EXPERIMENTS = [
     ),
     _figure("fig20", "Memory by skew",
             f"Evolving Zipf, 10^5 keys; the ranks reverse for the last fifth. {_CAPTION}", _SKEW_POINTS,
-            Lines(x="z", y={"pairs": "pairs of key and worker", "throughput": "messages per second"},
+            Lines(x="z", y={"pairs": "(key, worker) pairs", "throughput": "messages per second"},
                                 xlabel="skew z"),
         Claim("6.6", "at z = 1.0 FISH's memory is 3.34 percent of SG's", "3.34 percent",
               r.at_most(r.ratio("pairs", "FISH", "SG", z=1.0), 0.0334, 0.5), _SMALL),
-        Claim("6.6", "always below 16 percent of SG's", "< 16 percent",
+        Claim("6.6", "FISH's memory is always below 16 percent of SG's", "< 16 percent",
               r.at_most(r.ratio("pairs", "FISH", "SG", "z"), 0.16, 0.5), _SMALL),
         common.near_shuffle("D-C", "W-C", "FISH", "fill"),
         common.near_prediction(),

@@ -22,7 +22,7 @@ DEFAULT_POINT: Row = {"workers": [10], "domain": 10**6, "z": 1.0, "resources": "
                       "utility": "APM"}  # fmt: skip
 CHANNELS = [2, 4, 8, 12, 16, 20, 24, 28, 32]
 DEFAULTS = "10^6 keys, z = 1, N = 10, LCL, sigma = 0.1 where not varied; grown from N = 1."
-FILL = "fill (ours, no key split) evens messages alone, so it joins where all resources are linear."
+FILL = "fill (ours, not splitting keys) balances messages only: added where all resources are linear."
 
 Both = partial(Lines, y={"migration": "relative migration", "imbalance": "relative imbalance"}, logy="auto",
                level=1.0, columns=2, ylabel="relative value")  # fmt: skip

@@ -1,7 +1,7 @@
 """What `functions` measures: partitioning functions that grow from one worker on, one worker at a time (5.1).
 
 Keys are integers whose frequencies follow Zipf's law exactly; every run has keys of its own, so that all
-hashes differ. scan, redist and readj are told the frequencies of the keys they may track: these figures are
+hashes differ. scan, redist and readj are given the frequencies of the keys they may track: these figures are
 about the function, not the counters. Schemes that learn from messages (fill, or a user's) see 20,000 per
 worker after every step. Migration is what the last step moved, imbalance what stands after it, over all keys.
 """

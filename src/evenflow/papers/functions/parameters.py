@@ -26,12 +26,13 @@ from evenflow.papers.table import Table
 UTILITIES = ("A", "APM", "APLM", "ATM", "ATLM")
 _ALL = list(OURS)
 _UNIFORM = (
-    "a hash modulo N keeps 1 / N of the keys, so m is N - 1 on average, 9 at N = 10 and 31 at N = 32; "
-    "the paper's lower numbers need a hash that keeps more"
+    "a hash modulo N keeps 1 / N of the keys in place, so m is N - 1 on average, 9 at N = 10 and 31 at N = "
+    "32; "
+    "the paper's lower numbers require a hash that keeps more"
 )
 _BREAK = (
-    "Algorithm 4's break is read as its comment has it, 'next option'. Where it leaves the loop over keys, "
-    "readj stops early, above redist: 1.07 and 1.03 at sigma = 0.008, 1.96 and 1.95 at N >= 24"
+    "We read Algorithm 4's break as its comment says, 'next option'. If it left the loop over keys instead, "
+    "readj would stop early, above redist: 1.07 and 1.03 at sigma = 0.008, 1.96 and 1.95 at N >= 24"
 )
 
 # What claims measure, where no comparator has it
@@ -109,7 +110,7 @@ EXPERIMENTS = [
     _figure("fig5", "Migration and imbalance by the threshold scaler sigma", f"LCL and LQL. {DEFAULTS}",
             growths(APPROACHES, resources=("LCL", "LQL"), sigma=at([0.016, 0.1, 0.25, 0.5], SIGMAS)), growth,
             Both(x="sigma", panels="resources", logx=True), (
-        Claim("5.3", "a lower sigma evens out and costs migration", "both",
+        Claim("5.3", "a lower sigma improves balance and increases migration", "both",
               r.each(lambda t: [_at_end(t, "imbalance", "min") < _at_end(t, "imbalance", "max"),
                                 _at_end(t, "migration", "min") > _at_end(t, "migration", "max")],
                      "curves: imbalance falls, migration rises")),
@@ -118,25 +119,27 @@ EXPERIMENTS = [
                          wide["redist"] <= wide[_ALL].min(axis=1) + 1e-9,
                          wide["scan"] >= wide[_ALL].max(axis=1) - 1e-9]),
                      "comparisons with redist lowest, scan highest (sigma <= 0.1)"),
-              "scan and redist place nearly alike here, as in Fig. 3; all three lie within 20 percent, and "
-              "single runs of readj scatter by 40"),
+              "scan and redist place keys almost identically here, as in Fig. 3; all three are within 20 "
+              "percent, "
+              "and single runs of readj vary by 40"),
         Claim("5.3", "consistent hashing migrates least", "lowest",
               r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "sigma"), _LEAST)),
-        Claim("5.3", "the three are similarly even", "similar",
+        Claim("5.3", "the three are similarly balanced", "similar",
               r.at_most(r.apart("imbalance", OURS, "resources", "sigma"), 0.10, 0.25, "{:.1%} apart")),
-        Claim("5.3", "for very low sigma readj does not follow the others down (LCL)", "readj higher",
+        Claim("5.3", "at very low sigma readj's imbalance does not fall like the others' (LCL)",
+              "readj higher",
               r.at_least(_readj_above, 1.02, 1.0), _BREAK),
-        Claim("5.3", "sigma below 0.1 gains less for LQL than for LCL", "less",
+        Claim("5.3", "sigma below 0.1 helps LQL less than LCL", "less",
               r.graded(_gain_below_default, lambda gain: gain["LQL"] - 1 < 0.8 * (gain["LCL"] - 1),
                        lambda gain: gain["LQL"] < 0.99 * gain["LCL"],
-                       "lower by LCL {LCL:.3g}, LQL {LQL:.3g} times"),
-              "both fall alike once the jump between 0.25 and 0.5, a claim of its own, is left out"),
+                       "lower by a factor of {LCL:.3g} (LCL), {LQL:.3g} (LQL)"),
+              "both fall alike if the jump between 0.25 and 0.5, a separate claim, is left out"),
         Claim("5.3", "for LQL imbalance jumps between 0.25 and 0.5", "a jump",
               r.graded(_jump, lambda jump, _, *ends: jump >= 1.2 and ends == (0.25, 0.5),
                        lambda jump, *_: jump >= 1.05, "x{:.2f}; largest step x{:.2f}, {:g} to {:g}")),
     )),
     _figure("fig6", "Migration and imbalance by the number of channels",
-            f"{DEFAULTS} key: our key grouping, which cuts the hash's range.",
+            f"{DEFAULTS} key: our key grouping, which splits the hash range.",
             growths((*APPROACHES, "key"), workers=at([[2, 4, 8, 12, 16, 20, 24, 32]], [list(range(2, 33))])),
             growth, Both(x="workers", xlabel="channels N"), (
         Claim("5.3", "uniform hashing migrates around 22 times the ideal at 32 channels", "22",
@@ -159,20 +162,21 @@ EXPERIMENTS = [
                                                (few, many) in found.items()))),
         Claim("5.3", "scan's migration is above 3 at 32 channels", "> 3",
               r.at_least(r.average("migration", approach="scan", workers=32), 3.0, 1.5),
-              "Algorithm 2 as printed places nearly like redist at every N; neither frequencies counted "
-              "over 10^5 or 10^6 messages nor other exponents in Eq. 20 brought it above 1.3"),
-        Claim("5.3", "consistent hashing is least even", "highest",
+              "Algorithm 2 as printed places keys almost like redist at every N; neither frequencies counted "
+              "over 10^5 or 10^6 messages nor other exponents in Eq. 20 raise it above 1.3"),
+        Claim("5.3", "consistent hashing has the worst balance", "highest",
               r.each(r.below("imbalance", (UNIFORM, *OURS), CONSISTENT, "workers"),
-                     "comparisons in which consistent hashing is least even")),
+                     "comparisons in which consistent hashing has the worst balance")),
         Claim("5.3", "consistent hashing's imbalance is above 2 at 32 channels", "> 2",
               r.at_least(r.average("imbalance", approach=CONSISTENT, workers=32), 2.0)),
-        Claim("5.3", "up to 20 channels uniform hashing is up to 36 percent less even than readj", "1.36x",
+        Claim("5.3", "up to 20 channels uniform hashing has up to 36 percent more imbalance than readj",
+              "1.36x",
               r.near(r.ratio("imbalance", UNIFORM, "readj", "workers", query="workers <= 20"), 1.36,
                      0.15, 1)),
-        Claim("5.3", "up to 20 channels readj is most even", "readj",
+        Claim("5.3", "up to 20 channels readj has the best balance", "readj",
               r.graded(r.values("imbalance", *OURS, query="2 <= workers <= 20"),
                        lambda found: found["readj"] <= min(found.values()), text=r.named())),
-        Claim("5.3", "after 20 channels redist and scan are more even", "readj higher",
+        Claim("5.3", "beyond 20 channels redist and scan are better balanced", "readj higher",
               r.graded(r.values("imbalance", *OURS, query="24 <= workers <= 32"),
                        lambda found: found["readj"] > max(found["scan"], found["redist"]),
                        lambda found: found["readj"] > min(found["scan"], found["redist"]), r.named()),
@@ -186,22 +190,22 @@ EXPERIMENTS = [
                      0.999 * _by_utility(t, "migration", "readj").max(axis=1),
                      "resource combinations in which U^A moves most")),
         Claim("5.3", "readj: U^APM migrates least, for LCL U^APLM", "APM; APLM for LCL",
-              r.each(_sum_moves_least, "resource combinations"),
-              "the means of APM, APLM and ATM lie within 7 percent for LCL and LLL; runs scatter by more"),
-        Claim("5.3", "readj: balance hardly depends on the utility, LQL apart", "equal",
+              r.each(_sum_moves_least, "resource combinations as claimed"),
+              "the means of APM, APLM and ATM are within 7 percent for LCL and LLL; runs vary by more"),
+        Claim("5.3", "readj: balance barely depends on the utility, except for LQL", "equal",
               r.at_most(r.apart("imbalance", UTILITIES, "resources", subject="utility", approach="readj",
                                 resources=("CCL", "LCL", "LLL")), 0.03, 0.10, "{:.1%} apart")),
-        Claim("5.3", "readj: U^APM is most even for LQL", "APM",
+        Claim("5.3", "readj: U^APM has the best balance for LQL", "APM",
               r.graded(r.values("imbalance", *UTILITIES, subject="utility", approach="readj",
                                 resources="LQL"),
                        lambda found: found["APM"] <= min(found.values()),
                        lambda found: found["APM"] <= 1.05 * min(found.values()), r.named())),
-        Claim("5.3", "redist: U^APM and U^APLM are most even", "APM, APLM",
+        Claim("5.3", "redist: U^APM and U^APLM have the best balance", "APM, APLM",
               r.each(lambda t: [_by_utility(t, "imbalance", "redist")[name] <= _by_utility(
                                 t, "imbalance", "redist")[["A", "ATM", "ATLM"]].min(axis=1)
                                 for name in ("APM", "APLM")],
-                     "comparisons in which APM and APLM are most even")),
-        Claim("5.3", "redist: for LQL the other utilities are up to 3 times less even", "3x",
+                     "comparisons in which APM and APLM are best balanced")),
+        Claim("5.3", "redist: for LQL the other utilities have up to 3 times the imbalance", "3x",
               r.near(lambda t: (_by_utility(t, "imbalance", "redist", resources="LQL").max(axis=1) /
                                 _by_utility(t, "imbalance", "redist", resources="LQL")["APM"]).iloc[0], 3.0,
                               0.25, 1)),
@@ -213,7 +217,7 @@ EXPERIMENTS = [
     _figure("fig8", "Imbalance and migration by domain size", DEFAULTS,
             growths(APPROACHES, domain=at([10**4, 10**5, 10**6], [10**4, 10**5, 10**6, 10**7, 10**8])),
             growth, Both(x="domain", xlabel="keys |D|", logx=True), (
-        *(Claim("5.3", f"scan, redist and readj are more even than {other}", "lower",
+        *(Claim("5.3", f"scan, redist and readj are better balanced than {other}", "lower",
                 r.each(r.below("imbalance", OURS, name, "domain", strictly=True),
                        f"comparisons below {name}"))
           for name, other in ((CONSISTENT, "consistent hashing"), (UNIFORM, "uniform hashing"))),
@@ -221,12 +225,12 @@ EXPERIMENTS = [
               r.at_most(r.of_wide("imbalance", "domain", measure=lambda wide: (
                             wide[["scan", "redist"]].max(axis=1) / wide["readj"] - 1).max()),
                         0.03, 0.10, "{:.1%} apart")),
-        Claim("5.3", "balance becomes easier with the domain, and flattens", "falls, flattens",
+        Claim("5.3", "imbalance falls with the domain size and flattens", "falls, flattens",
               r.graded(lambda t: _by_domain(t, "imbalance")[_ALL].mean(axis=1).tolist(),
                        lambda curve: curve[-1] < curve[0] and curve[-2] - curve[-1] < curve[0] - curve[1],
                        lambda curve: curve[-1] < curve[0],
                        lambda curve: ", ".join(f"{value:.3g}" for value in curve))),
-        Claim("5.3", "nobody reaches the ideal balance at z = 1", "> 1",
+        Claim("5.3", "no approach reaches the ideal balance at z = 1", "> 1",
               r.each(lambda t: _by_domain(t, "imbalance")[list(APPROACHES)] > 1, "settings above 1")),
         Claim("5.3", "uniform hashing migrates 6.5 to 7.5 times the ideal", "6.5-7.5",
               r.near(r.average("migration", approach=UNIFORM), 7.0, 0.15, 1), _UNIFORM),
@@ -238,14 +242,14 @@ EXPERIMENTS = [
               r.at_most(r.values("migration", *OURS, domain=10**6), 1.5)),
         Claim("5.3", "the cost falls as the domain grows", "falls",
               r.each(lambda t: _by_domain(t, "migration")[_ALL].iloc[[0, -1]].diff().iloc[-1] < 0,
-                     "algorithms that move less in the largest")),
+                     "algorithms that migrate less in the largest domain")),
         Claim("5.3", "redist migrates least, scan most", "redist, readj, scan",
               r.graded(r.values("migration", *OURS),
                        lambda found: found["redist"] <= min(found.values()) * 1.01 and
                        found["scan"] >= max(found.values()) * 0.99,
                        lambda found: found["redist"] <= min(found.values()) * 1.01, r.named())),
-        Claim("3.2", "the map is logarithmic in the number of keys", "O(log |D|)",
+        Claim("3.2", "the map grows logarithmically with the number of keys", "O(log |D|)",
               r.graded(_mapped, lambda few, low, many, high: many <= few * np.log(high) / np.log(low),
-                       text="{:g} keys mapped of {:g}, {:g} of {:g}")),
+                       text="{:g} of {:g} keys mapped, {:g} of {:g}")),
     )),
 ]

@@ -196,7 +196,7 @@ def _little_change(over: str, within: float) -> r.Rule:
         return tuple((groups.max() / groups.min()).max())
 
     return r.graded(worst, lambda *found: max(found) <= within, lambda *found: max(found) <= 10 * within,
-                    "imbalance {:.2f}, memory {:.2f} times at most")  # fmt: skip
+                    "imbalance by at most {:.2f} times, memory by {:.2f} times")  # fmt: skip
 
 
 def _value(**where: Any) -> r.Measure:
@@ -226,9 +226,11 @@ EXPERIMENTS = [
             grid(_skew_point, workers=(10, 100, 1000), z=at((0.4, 1.0, 1.6, 2.0), SKEWS),
                  messages=at(1e6, 1e7), symbol=schemes(*ALLOCATIONS)), measure_loads,
             _Loads(x="z", xlabel="skew z", panels="{bins} bins"), (
-        Claim("5.1", "hashing and PKG grow uneven as skew and virtual workers grow", "both rise",
+        Claim("5.1", "imbalance of hashing and PKG grows with skew and with the number of virtual workers",
+              "both rise",
               r.each(_uneven_by_skew_and_bins,
-                     "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's")),
+                     "steps to ten times the bins or the next skew, z >= 1, that raise KG's or PKG's "
+                     "imbalance")),
         Claim("5.1", "the other schemes perform fairly well", "low imbalance",
               r.each(r.all_of(r.holds("normalised <= 0.05", symbol=("PoTC", "SG")),
                               _in_bound(*_TIGHT)),
@@ -243,27 +245,28 @@ EXPERIMENTS = [
             f"One source, epsilon 0.3. {LAW}", _table_points, measure_table,
             Lines(x="bins", y="normalised", panels="data", logx=True, logy=True, xlabel="virtual workers",
                   ylabel="normalised imbalance"), (
-        Claim("5.1", "KG's imbalance is that of the hottest key, PKG's of half of it",
+        Claim("5.1", "KG's imbalance is due to the hottest key, PKG's to half of it",
               "n p1 - 1, n p1 / 2 - 1",
               r.each(r.all_of(*(r.holds(f"abs(normalised - (bins * p1 / {homes} - 1)) <= 2", "bins >= 1000",
                                   symbol=name)
                                 for name, homes in (("KG", 1), ("PKG", 2)))),
-                     "of KG's and PKG's values at 10^3 and 10^4 within 2 of n p1 / homes - 1")),
+                     "values of KG and PKG at 10^3 and 10^4 within 2 of n p1 / candidates - 1")),
         Claim("5.1", "KG at 10^4 virtual workers on WP", "931",
-              r.near(_value(data="WP", symbol="KG", bins=10_000), 931, 0.2), "the stand-in's p1 is another"),
+              r.near(_value(data="WP", symbol="KG", bins=10_000), 931, 0.2), "the stand-in has another p1"),
         Claim("5.1", "KG at 10^4 virtual workers on TW", "2469",
               r.near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
-              "2469 = n p1 - 1 needs p1 = 24.7 percent; Table 2 gives TW 2.67, the stand-in has 4.3."),
+              "2469 = n p1 - 1 requires p1 = 24.7 percent; Table 2 gives 2.67 for TW, the stand-in has 4.3."),
         Claim("5.1, 6.1", "PoTC and SG are nearly perfect", "max - mean O(ln ln n) and below 1 message",
               r.graded(lambda t: (_gap("PoTC")(t), _gap("SG")(t)),
                        lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
                        text="max - mean at worst {:.2f} (PoTC), {:.2f} (SG) messages")),
-        Claim("5.1", "PoRC and CH reach epsilon and no more", "0.3",
+        Claim("5.1", "PoRC and CH reach epsilon but do not exceed it", "0.3",
               r.each(r.both(_in_bound(*_TIGHT), r.holds("normalised >= 0.29", symbol=_TIGHT)),
                      "values between 0.29 and epsilon + bins/m")),
     )),
     _figure("fig5", "Imbalance and memory of CG by epsilon",
-            f"10 workers with 10 virtual workers each, one source; KG and SG on the same ones. {LAW}",
+            f"10 workers with 10 virtual workers each, one source; KG and SG allocate to the same virtual "
+            f"workers. {LAW}",
             _epsilon_points, measure_epsilon, _Loads(x="epsilon", logx=True, rows=_level_rows), (
         Claim("7.2 Q1", "epsilon trades imbalance for memory", "monotone",
               r.each(_trades, "steps to a larger epsilon with more imbalance or less memory")),
@@ -279,7 +282,7 @@ EXPERIMENTS = [
             f"Equal workers with 10 virtual workers each, one source, epsilon 0.01. {LAW}",
             grid(on_stream, data=pages, workers=WORKERS, inside=True, symbol=ALLOCATIONS), measure_loads,
             _Loads(x="workers"), (
-        Claim("7.2 Q1", "KG and PKG are uneven, PoTC and SG nearly perfect", "high, and near 0",
+        Claim("7.2 Q1", "KG and PKG are imbalanced, PoTC and SG nearly perfect", "high, and near 0",
               r.each(r.compared("normalised", "data", "workers", query="workers >= 50",
                                 check=f"KG > 0.5 and PKG > 0.5 and PoTC < {EPSILON} and SG < {EPSILON}"),
                      "settings at 50 and 100 workers: KG, PKG above 0.5, PoTC, SG below epsilon")),
@@ -290,22 +293,22 @@ EXPERIMENTS = [
                                  measure=lambda wide: (wide[100] / wide[10]).tolist()),
                        lambda found: all(5 <= times <= 20 for times in found),
                        lambda found: min(found) > 1,
-                       lambda found: f"from 10 to 100 workers {', '.join(f'{n:.2f}' for n in found)} times")),
+                       lambda found: f"10 to 100 workers: {', '.join(f'{n:.2f}' for n in found)} times")),
         Claim("7.2 Q1", "PoRC needs as little memory as PKG", "about 1 (log scale)",
               r.at_most(r.ratio("memory", "PoRC", "PKG", "data", "workers"), 1.25, 10**0.5,
                         "{:.2f} times PKG's"),
-              "PoRC splits every key that meets a full bin, PKG none into more than two."),
+              "PoRC splits every key that meets a full bin; PKG never splits a key into more than two."),
     )),
     _figure("fig9", "Imbalance and memory of the schemes",
             f"Equal workers, one source, epsilon 0.01; CG with 10 virtual workers each. {LAW}",
             grid(on_stream, data=pages, workers=WORKERS,
                  symbol=schemes("KG", "PKG", "PoTC", "CH", "SG", "CG")), measure_loads, _Loads(x="workers"), (
-        Claim("7.2 Q2", "KG is the least even and has the least memory", "worst, 1",
+        Claim("7.2 Q2", "KG has the worst balance and the least memory", "worst, 1",
               r.each(r.both(r.of_wide("normalised", "data", "workers",
                                       measure=lambda wide: wide["KG"] == wide.max(axis=1)),
                             r.compared("memory", "data", "workers", check="KG == 1")),
                      "settings with KG's imbalance highest and its memory 1")),
-        Claim("7.2 Q2", "PKG is nearly perfect with 5 and 10 workers and grows uneven beyond",
+        Claim("7.2 Q2", "PKG is nearly perfect with 5 and 10 workers and imbalanced beyond",
               "near 0, then high",
               r.graded(lambda t: (t.only("workers <= 10", symbol="PKG")["normalised"].max(),
                                   t.only("workers >= 50", symbol="PKG")["normalised"].min()),
@@ -331,9 +334,9 @@ EXPERIMENTS = [
             grid(on_stream, data=pages, workers=WORKERS, symbol="CG",
                  sources=at((1, 10, 100), (1, 10, 50, 100))), measure_loads,
             _Loads(x="sources", by="{workers} workers", logx=True), (
-        Claim("7.2 Q3", "more sources change imbalance and memory little, on a log scale",
+        Claim("7.2 Q3", "more sources barely change imbalance and memory, on a log scale",
               "within half a decade", _little_change("sources", 10**0.5), _SHORT),
-        Claim("7.2 Q3", "more workers change imbalance and memory little, on a log scale", "within a decade",
+        Claim("7.2 Q3", "more workers barely change imbalance and memory, on a log scale", "within a decade",
               _little_change("workers", 10), _SHORT),
         Claim("6.1", "CG's imbalance is at most epsilon with any number of sources",
               "<= epsilon + sources x bins/m", _bounded("CG")),

@@ -223,7 +223,7 @@ def _settled_text(found: list[list[float]]) -> str:
     texts = [
         [f"{count:,.0f} messages" if np.isfinite(count) else "never" for count in pair] for pair in found
     ]
-    return "even after " + "; ".join(" against ".join(pair) for pair in texts)
+    return "balanced after " + "; ".join(" against ".join(pair) for pair in texts)
 
 
 def recovery(run: Table) -> list[tuple[float, float]]:
@@ -276,7 +276,7 @@ def _over_key(t: Table) -> tuple[dict[str, float], float]:
 
 def _over_key_text(found: tuple[dict[str, float], float]) -> str:
     ratios = ", ".join(f"{name} {times:.2f}x" for name, times in found[0].items())
-    return f"throughput {ratios} of KG's at 1 ms; latency {found[1]:.2g} of it at most"
+    return f"throughput {ratios} of KG's at 1 ms; latency at most {found[1]:.2g} of KG's"
 
 
 def memory_in_order(memory: Any) -> bool:
@@ -310,20 +310,20 @@ _Cluster = Lines(x="delay", y={"throughput": "messages per second", "latency_mea
                  logy=["latency_mean"], xlabel="delay per message, ms")  # fmt: skip
 _SHORT = "The stand-in for WP is twelve times shorter than WP."
 _MEASURED = f"Queueing model at 80 percent of all capacity, ten workers, one source. {LAW}"
-_OWN = "Which number fits best depends on the capacities' ratio and on how a worker's signals are paired."
+_OWN = "The best number depends on the ratio of the capacities and on how workers' signals are paired."
 _CLUSTER = (
-    "Queueing model: 8 sources, 24 workers; equal ones run at 80 percent at 1 ms, the longest delay; claims "
-    "are judged up to there. At 1.25 ms all are busy, CG's signals tell no worker from another, and CG is "
-    "behind PKG and SG, in Fig. 14 behind all. Throughput: messages over the time until all are done; "
-    "latency: of the second half. The paper ran Storm."
+    "Queueing model: 8 sources, 24 workers; equal workers run at 80 percent at 1 ms, the paper's longest "
+    "delay; claims are judged up to there. At 1.25 ms all workers are busy, CG's signals cannot tell them "
+    "apart, and CG falls behind PKG and SG, in Fig. 14 behind all. Throughput: messages over the time until "
+    "all are done; latency: of the second half. The paper ran Storm."
 )
 _PAIRS = (
-    "The paper's percentages include the engine, here memory is (key, worker) pairs per key; a virtual "
-    "worker that moves leaves its keys' state behind, and short slots move more of them by chance."
+    "The paper's percentages include the engine, memory here is (key, worker) pairs per key; a virtual "
+    "worker that moves leaves its keys' state behind, and short slots cause more random moves."
 )
 _OPEN = (
-    "Arrivals do not slow down in the queueing model, so an overloaded worker's latency grows with the run, "
-    "where the paper's engine holds the sources back."
+    "The queueing model has no backpressure, so an overloaded worker's latency grows throughout the run, "
+    "whereas the paper's engine slows the sources down."
 )
 
 _OTHERS = ("KG", "PKG", "SG")
@@ -338,15 +338,15 @@ EXPERIMENTS = [
         Claim("7.2 Q2", "CG's utilisation spread is close to zero", "KG positive, CG 0", _is_even("KG")),
     )),
     _figure("fig8", "Unequal workers over time",
-            "Three of ten workers five times faster; the table also has others (y faster, z times). "
+            "Three of ten workers five times faster; the table also has other clusters (y faster, z times). "
             f"{_MEASURED}", _UNEQUAL_POINTS, measure_time, _Time, (
         Claim("7.2 Q2", "queue and latency spreads grow for KG and SG", "grow", _grow("KG", "SG")),
         Claim("7.2 Q2", "CG's are lower", "far below", _stays_low("KG", "SG")),
         Claim("7.2 Q2", "CG's utilisation spread is close to zero, KG's and SG's are high", "0 against high",
               _is_even("KG", "SG")),
-        Claim("7.2 Q2", "all y from 1 to n - 1 and z from 2 to 10 behave alike", "alike",
+        Claim("7.2 Q2", "the same holds for all y from 1 to n - 1 and z from 2 to 10", "alike",
               r.each(_everywhere_alike, lambda t: f"comparisons in {len(_clusters(t))} clusters with CG's "
-                                                  "last queue spread a fifth")),
+                                                  "last queue spread at most a fifth")),
     )),
     _figure("fig11", "Unequal workers over time, by CG's virtual workers",
             f"Three of ten workers five times faster. {_MEASURED}",
@@ -354,22 +354,23 @@ EXPERIMENTS = [
         Claim("7.2 Q3", "5 virtual workers are too few", "not the desired result",
               r.at_least(lambda t: (_queues(t)[5] / _queues(t)[100]).min(), 2, 1.1,
                          "queue spread {:.1f} times that of 100"), _OWN),
-        Claim("7.2 Q3", "10 and 20 are alike", "similar",
+        Claim("7.2 Q3", "10 and 20 perform alike", "similar",
               r.at_most(lambda t: np.exp(abs(np.log(_queues(t)[10] / _queues(t)[20]))).max(), 2, 10,
-                        "queue spreads within {:.2f} times"), _OWN),
+                        "queue spreads within a factor of {:.2f}"), _OWN),
         Claim("7.2 Q3", "100 are best", "best",
-              r.at_most(_hundred, 1.1, 2, "{:.2f} times the least queue spread, which {} has"), _OWN),
+              r.at_most(_hundred, 1.1, 2, "{:.2f} times the smallest queue spread, that of {}"), _OWN),
         Claim("7.2 Q3", "1000 take longer to converge than 100", "longer",
               r.graded(_settled,
                        lambda found: all(thousand >= 2 * hundred for thousand, hundred in found),
                        text=_settled_text), _SHORT),
     )),
     _figure("fig12", "Capacities that change",
-            "Three of ten workers five times faster, other three from 6 M and from 12 M messages of 22 M on. "
+            "Three of ten workers are five times faster; which three changes after 6 M and 12 M of 22 M "
+            "messages. "
             f"{_MEASURED}",
             grid(_time_point, data=pages, capacity=UNEQUAL, changes=[CHANGES], subject=_change_subjects),
             measure_time, _Time, (
-        Claim("7.2 Q3", "CG adapts to a change: utilisation spread below 0.15 from 20 alpha slots on",
+        Claim("7.2 Q3", "CG adapts to a change: utilisation spread below 0.15 after 20 alpha slots",
               "very efficiently",
               r.Rule(_recoveries, lambda found: r.share([spread < EVEN for *_, spread in found]),
                      lambda found: "; ".join(f"{slots:.0f} of {deadline} slots, then at most {spread:.3f}"
@@ -379,7 +380,7 @@ EXPERIMENTS = [
     )),
     _figure("fig13", "Throughput and latency on equal workers", f"{_CLUSTER} {LAW}", _cluster_points("24x1"),
             measure_cluster, _Cluster, (
-        Claim("7.2 Q4", "PKG, SG and CG outdo KG in throughput and latency", "better",
+        Claim("7.2 Q4", "PKG, SG and CG beat KG in throughput and latency", "better",
               r.graded(_over_key, lambda ratios, latency: min(ratios.values()) > 1.05 and 1 / latency > 1.05,
                        text=_over_key_text)),
         Claim("7.2 Q4", "memory of the cluster: KG 7, PKG and CG 8.5, SG 14 percent", "KG < PKG = CG < SG",
