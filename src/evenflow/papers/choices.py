@@ -240,8 +240,8 @@ _REAL = Lines(x="workers", y="imbalance_mean", panels="data", logy=True, ylabel=
 
 _TWICE = "Magnitudes on the stand-in streams are expected to differ from the paper's."
 _QUEUE = (
-    "The queueing model has no engine: KG and PKG pay the full cost of skew, whereas the paper's "
-    "cluster had other bottlenecks as well."
+    "The queueing model has no engine: KG and PKG pay the full cost of skew, whereas the paper's cluster "
+    "had other bottlenecks as well."
 )
 _WORSE = r.each(r.compared("imbalance_mean", "data", "workers", workers=(50, 100),
                            check=f"`{PKG}` > 2 * `d-choices` and `{PKG}` > 2 * `w-choices`"),
@@ -278,8 +278,7 @@ EXPERIMENTS = [
               r.at_most(_memory_over("pkg"), 0.30, 0.6, "{:.1%} more by formula; counted pairs {:+.1%}"),
               "measured pairs are higher: the estimate ignores keys that enter and leave the head",
               "100 counters, with their error counted in: every key looks hot; W-C has 325,966 pairs, PKG "
-              "10,997 "
-              "(z = 1.4, n = 100)"),
+              "10,997 (z = 1.4, n = 100)"),
     )),
     _figure("fig6", "Memory of D-C and W-C relative to SG", _BOTH, _MEMORY_POINTS, _measure_formula,
             _memory_lines("shuffle"), (

@@ -148,8 +148,8 @@ def _relative(t: Table, *by: str) -> Table:
 
 _STORM = "The model has no engine: skew is the only cost."
 _CLOCK = (
-    "A key's width is revised once a minute, one worker at a time, while lifetime loads send nearly all "
-    "hot messages to the most recently added worker."
+    "A key's width is revised once a minute, one worker at a time, while lifetime loads send nearly all hot "
+    "messages to the most recently added worker."
 )
 _NEIGHBOURS = (
     "DKG's candidates are neighbours (hash, hash + 1), so a tenth of the other keys share exactly the hot "

@@ -25,18 +25,18 @@ _COLUMNS = {  # of deployments
 }  # fmt: skip
 OURS = "evenflow"  # the section of what is no claim of a paper but must hold here
 DEPLOYED = (
-    "One stream at a time runs through the real pipeline: sources route with evenflow's routers, "
-    "workers serve their messages in Python, an aggregator merges their partial states. Workers sleep "
-    "for each message, as in the papers, so many of them fit on few cores. All messages are submitted "
-    "at once. Throughput is messages over wall time; the latency of a message is the time from submitting "
-    "the batch until its worker has finished it, in seconds; *worst mean* is the largest of the "
-    "workers' mean latencies. Memory is (key, worker) pairs, and bytes of partial state. A scheme "
-    "that overloads a few workers gets only a *share* of the messages (every n-th one); its throughput "
-    "is that of its share, its latencies are scaled to all messages. The share is chosen so that its run "
-    "lasts as long as the others': the engine's overhead then weighs the same on both sides of a ratio, "
-    "which makes the rule on predictions easier to meet than on all messages. *predicted* is the "
-    "simulator's throughput on the same messages, relative to key grouping. Numbers are medians of 3 "
-    "interleaved runs; the *empty run* is the same pipeline with messages that cost nothing."
+    "One stream at a time runs through the real pipeline: sources route with evenflow's routers, workers "
+    "serve their messages in Python, an aggregator merges their partial states. Workers sleep for each "
+    "message, as in the papers, so many of them fit on few cores. All messages are submitted at once. "
+    "Throughput is messages over wall time; the latency of a message is the time from submitting the batch "
+    "until its worker has finished it, in seconds; *worst mean* is the largest of the workers' mean "
+    "latencies. Memory is (key, worker) pairs, and bytes of partial state. A scheme that overloads a few "
+    "workers gets only a *share* of the messages (every n-th one); its throughput is that of its share, its "
+    "latencies are scaled to all messages. The share is chosen so that its run lasts as long as the "
+    "others': the engine's overhead then weighs the same on both sides of a ratio, which makes the rule on "
+    "predictions easier to meet than on all messages. *predicted* is the simulator's throughput on the same "
+    "messages, relative to key grouping. Numbers are medians of 3 interleaved runs; the *empty run* is the "
+    "same pipeline with messages that cost nothing."
 )
 
 
@@ -117,8 +117,7 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
         "* **cannot be tested here**: it needs the paper's own data or cluster.",
         "",
         "Each rule was fixed in the code before any run (`src/evenflow/papers`). *Published code* is what "
-        "the "
-        "available implementations actually do, where that was measured or deviates from the paper. "
+        "the available implementations actually do, where that was measured or deviates from the paper. "
         "`--scale paper` uses the papers' own sizes.",
         "",
         *_stand_ins(outcome),

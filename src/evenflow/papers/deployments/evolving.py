@@ -127,8 +127,8 @@ EXPERIMENTS = [
         common.near_prediction(),
     ),
     _figure("fig4", "Fluctuation of a worker's speed",
-            "10 workers, 12 batches of identical computations each; "
-            "processor time, since workers share cores.",
+            "10 workers, 12 batches of identical computations each; processor time, since workers share "
+            "cores.",
             grid(messages=at(200, 2000)),
             Lines(x="batch", y="seconds", by="worker", ylabel="processor seconds of a batch"),
         Claim("3", "the same work takes a worker the same time", "4.37 percent on average",

@@ -104,8 +104,8 @@ def read_finished(folder: Path, workers: int) -> list[Finished]:
         path = folder / f"{worker:05d}.npz"
         if not path.exists():
             raise EvenflowError(
-                f"worker {worker} left no log in {folder}; every executor must be able to write there: "
-                "set TMPDIR to a folder that all of them share."
+                f"worker {worker} left no log in {folder}; every executor must be able to write there: set "
+                "TMPDIR to a folder that all of them share."
             )
         with np.load(path) as log:
             found.append(Finished(log["slices"], int(log["state_bytes"])))

@@ -53,8 +53,8 @@ _ONCE = (
     "overhead is part of both sides"
 )
 _CAPTION = (
-    "24 workers, 8 sources, 0.5 ms per message (paper: 0.1 to 1 ms). fill added. CG and fill "
-    f"receive worker reports between the batches of a warm-up of {GRACE} batches. {common.HANDED_IN}"
+    "24 workers, 8 sources, 0.5 ms per message (paper: 0.1 to 1 ms). fill added. CG and fill receive "
+    f"worker reports between the batches of a warm-up of {GRACE} batches. {common.HANDED_IN}"
 )
 _METRICS = {"throughput": "messages per second", "latency_mean": "mean latency, s", "memory": "pairs per key"}
 _OTHERS = ("KG", "PKG", "SG")

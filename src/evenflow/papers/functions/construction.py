@@ -163,8 +163,7 @@ EXPERIMENTS = [
               r.graded(_over_ring("redist", "readj"), lambda found: min(found.values()) > 2,
                        lambda found: max(found.values()) > 2, r.named(prefix="map / ring: ")),
               "maps are built by compiled code in O(1) per placement tried (redist tries two per key) and "
-              "are "
-              "cheaper than sorting the ring's 1000 N points"),
+              "are cheaper than sorting the ring's 1000 N points"),
     )),
     _figure("fig14", "Construction time by skew", _BUILT,
             grid(algorithm=OURS, z=at([0.2, 0.8, 0.9, 1.0], WIDE_SKEWS), seed=_RUNS), building,
@@ -177,8 +176,8 @@ EXPERIMENTS = [
                        lambda rise: min(rise.values()) > 1.5, r.named(prefix="from z = 0.8 to 1: times "))),
     )),
     _figure("lookup", "Cost of a lookup",
-            "Nanoseconds per message, Zipf z = 1, 10^6 keys: "
-            "ring alone, map and ring, the same with counting.",
+            "Nanoseconds per message, Zipf z = 1, 10^6 keys: ring alone, map and ring, the same with "
+            "counting.",
             grid(workers=at([4, 32], [4, 8, 16, 32, 64, 100])), looking_up,
             Lines(x="workers", y="nanoseconds", by="way", xlabel="channels N", ylabel="ns per message"), (
         Claim("4.1.1", "a lookup takes O(1)", "flat in N",

@@ -139,8 +139,8 @@ EXPERIMENTS = [
                        lambda row: row["between_old"], text="moved {0[moved]}")),
     )),
     _figure("thresholds", "Frequency thresholds by the number of channels",
-            "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; "
-            "quadratic thresholds before and after raising.",
+            "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; quadratic thresholds before and "
+            "after raising.",
             grid(workers=(2, 4, 8, 10, 16, 32, 64, 100)), measure_thresholds,
             Lines(x="workers", y="delta", by="series", xlabel="channels N", ylabel="threshold δ", logy=True,
                   rows=_threshold_rows), (

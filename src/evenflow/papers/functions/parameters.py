@@ -27,8 +27,7 @@ UTILITIES = ("A", "APM", "APLM", "ATM", "ATLM")
 _ALL = list(OURS)
 _UNIFORM = (
     "a hash modulo N keeps 1 / N of the keys in place, so m is N - 1 on average, 9 at N = 10 and 31 at N = "
-    "32; "
-    "the paper's lower numbers require a hash that keeps more"
+    "32; the paper's lower numbers require a hash that keeps more"
 )
 _BREAK = (
     "We read Algorithm 4's break as its comment says, 'next option'. If it left the loop over keys instead, "
@@ -120,8 +119,7 @@ EXPERIMENTS = [
                          wide["scan"] >= wide[_ALL].max(axis=1) - 1e-9]),
                      "comparisons with redist lowest, scan highest (sigma <= 0.1)"),
               "scan and redist place keys almost identically here, as in Fig. 3; all three are within 20 "
-              "percent, "
-              "and single runs of readj vary by 40"),
+              "percent, and single runs of readj vary by 40"),
         Claim("5.3", "consistent hashing migrates least", "lowest",
               r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "sigma"), _LEAST)),
         Claim("5.3", "the three are similarly balanced", "similar",

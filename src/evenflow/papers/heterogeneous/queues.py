@@ -366,8 +366,7 @@ EXPERIMENTS = [
     )),
     _figure("fig12", "Capacities that change",
             "Three of ten workers are five times faster; which three changes after 6 M and 12 M of 22 M "
-            "messages. "
-            f"{_MEASURED}",
+            f"messages. {_MEASURED}",
             grid(_time_point, data=pages, capacity=UNEQUAL, changes=[CHANGES], subject=_change_subjects),
             measure_time, _Time, (
         Claim("7.2 Q3", "CG adapts to a change: utilisation spread below 0.15 after 20 alpha slots",
