@@ -33,7 +33,7 @@ _QUIET = (
 )
 _CAPTION = (
     "Zipf, 10^4 keys; small: 48 workers, 12 sources, 0.4 ms per message, paper: 80, 48, 1 ms. FISH and fill "
-    f"added. {common.HANDED_IN} KG and PKG got only a share of the messages (column share)."
+    f"added. {common.SUBMITTED} KG and PKG got only a share of the messages (column share)."
 )
 _figure = partial(common.on_spark, "choices")
 

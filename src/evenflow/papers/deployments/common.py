@@ -16,7 +16,7 @@ from evenflow.papers.table import Table
 NEAR_SHUFFLE = 0.9  # of shuffle grouping's throughput
 AT_SKEW = 2.0  # where that is judged
 NEAR_PREDICTION = 0.7  # of what the simulator predicts, relative to key grouping
-HANDED_IN = (
+SUBMITTED = (
     "On Spark: all messages are submitted at once, workers sleep, medians of 3. Latency counts from "
     "submission, so no mean latency can be below half of the shortest run."
 )

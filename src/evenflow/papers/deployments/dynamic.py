@@ -71,7 +71,7 @@ _ENGINE = "Spark's overhead per run grows with the number of workers and is part
 _CLOCK = "a key's width is revised once a minute of DKG's clock, one worker at a time"
 _CAPTION = (
     "10 workers and 5 sources unless the axis says otherwise, 0.25 ms per message; election is generated, "
-    f"one key has 68 percent. fill added. {common.HANDED_IN} Schemes that overload a worker got only a "
+    f"one key has 68 percent. fill added. {common.SUBMITTED} Schemes that overload a worker got only a "
     "share of the messages (column share)."
 )
 

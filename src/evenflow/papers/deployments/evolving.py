@@ -106,7 +106,7 @@ _ENOUGH = (
     "scheme can be far ahead of another"
 )
 _CAPTION = (
-    f"Small: 48 workers, 16 sources; paper: 128, 32. 0.4 ms per message. fill added. {common.HANDED_IN}"
+    f"Small: 48 workers, 16 sources; paper: 128, 32. 0.4 ms per message. fill added. {common.SUBMITTED}"
 )
 _LATENCY = {
     "latency_mean": "mean, s",
@@ -119,7 +119,7 @@ _figure = partial(common.on_spark, "evolving")
 # fmt: off
 EXPERIMENTS = [
     _figure("fig2", "Latency on AM by the number of workers",
-            f"5 sources, 0.4 ms per message. fill added. {common.HANDED_IN}",
+            f"5 sources, 0.4 ms per message. fill added. {common.SUBMITTED}",
             _COUNTER_POINTS, Lines(x="workers", y=_LATENCY),
         Claim("2.3", "one worker per key leads to a high p99 at the largest scale",
               "FG 3945 ms, PKG 2808 ms; SG far below",

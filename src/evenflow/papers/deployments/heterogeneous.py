@@ -54,7 +54,7 @@ _ONCE = (
 )
 _CAPTION = (
     "24 workers, 8 sources, 0.5 ms per message (paper: 0.1 to 1 ms). fill added. CG and fill receive "
-    f"worker reports between the batches of a warm-up of {GRACE} batches. {common.HANDED_IN}"
+    f"worker reports between the batches of a warm-up of {GRACE} batches. {common.SUBMITTED}"
 )
 _METRICS = {"throughput": "messages per second", "latency_mean": "mean latency, s", "memory": "pairs per key"}
 _OTHERS = ("KG", "PKG", "SG")

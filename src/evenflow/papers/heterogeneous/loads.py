@@ -40,7 +40,7 @@ EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def pages(config: RunConfig) -> list[tuple[str, str]]:
-    """Return name and spelling of the streams that stand for WP."""
+    """Return name and spelling of the streams that stand in for WP."""
     found = [("WP", config.stream("WP"))]
     return found if config.small else [*found, ("WP law", WP_LAW)]
 
