@@ -23,13 +23,10 @@ class Figure:
     xlabel: str = ""
     ylabel: str = ""
     logx: bool = False
-    logy: bool | str | Sequence[str] = (
-        False  # of these columns only, or "auto": where values span a factor of 5
-    )
+    logy: bool | str | Sequence[str] = False  # of these columns, or "auto": where values span a factor of 5
     floor: Mapping[str, float] = field(default_factory=dict)  # what zero is drawn as, on a log axis
     level: float | None = None  # a dotted line
     columns: int = 3
-    own_scale: bool = False
     rows: Callable[[Table], Table] | None = None  # from the figure's rows to those that are drawn
 
     def __call__(self, figure: Any, rows: Rows) -> None:
@@ -40,20 +37,14 @@ class Figure:
         by, panels = self.by or table.subject, _values(table, self.panels) if self.panels else [None]
         by_value, panel_value = _labels(table, by), _labels(table, self.panels)
         names = list(dict.fromkeys(by_value))
-        axes = _panels(
-            figure, len(columns) * len(panels), not (self.own_scale or len(columns) > 1), self.columns
-        )
         cells = [(column, panel) for panel in panels for column in columns]
+        axes = _panels(figure, len(cells), len(columns) == 1, self.columns)
         for axis, (column, panel) in zip(axes, cells, strict=True):
             own = table if panel is None else table[panel_value == panel]
             log = self._log(column, own)
             for number, name in enumerate(names):
-                mine = (
-                    own[by_value[own.index] == name]
-                    .dropna(subset=[column])
-                    .groupby(self.x, sort=False)[column]
-                )
-                points = mine.mean()
+                mine = own[by_value[own.index] == name].dropna(subset=[column])
+                points = mine.groupby(self.x, sort=False)[column].mean()
                 if len(points):
                     least = self.floor.get(column, 1e-8) if log else float("-inf")
                     self._draw(axis, table, points.clip(lower=least), str(name), number, len(names))

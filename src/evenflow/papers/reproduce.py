@@ -42,7 +42,7 @@ class Outcome:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     claims: list[Row] = field(default_factory=list)
     captions: dict[str, str] = field(default_factory=dict)
-    data: dict[str, list[str]] = field(default_factory=dict)  # by figure: what stands for the paper's streams
+    data: dict[str, list[str]] = field(default_factory=dict)  # by figure: what stands in for its streams
     failures: dict[str, str] = field(default_factory=dict)
 
     def claims_of(self, experiment: Experiment) -> list[Row]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from evenflow.papers import rules as r
-from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
+from evenflow.papers.experiment import Claim, Experiment
 from evenflow.papers.figures import Lines, melted
 from evenflow.papers.functions.common import CHANNELS, DEFAULTS, NARROW_SKEWS, OURS, SIGMAS, WIDE_SKEWS
 from evenflow.papers.functions.growth import building, looking_up, sizes
-from evenflow.papers.grid import at, grid
+from evenflow.papers.grid import at, grid, joined
 from evenflow.papers.table import Table
 
 # Points
@@ -20,10 +20,10 @@ from evenflow.papers.table import Table
 _RUNS = at(0, (0, 1, 2, 3, 4))
 
 
-def _skew_sizes(config: RunConfig) -> list[Row]:
-    wide, narrow = config.pick(([0.2, 0.6, 0.8, 1.0], [0.25, 0.35, 0.5]), (WIDE_SKEWS, NARROW_SKEWS))
-    skews = {"LCL": wide, "LLL": wide, "LQL": narrow}
-    return [point for name in skews for point in grid(resources=name, z=skews[name], seed=_RUNS)(config)]
+_SKEW_SIZES = joined(
+    grid(resources=("LCL", "LLL"), z=at([0.2, 0.6, 0.8, 1.0], WIDE_SKEWS), seed=_RUNS),
+    grid(resources="LQL", z=at([0.25, 0.35, 0.5], NARROW_SKEWS), seed=_RUNS),
+)
 
 
 # What claims measure, where no comparator has it
@@ -114,7 +114,7 @@ EXPERIMENTS = [
                             1 - wide.min(axis=1) / wide.max(axis=1)).max()), 0.15, 0.35, "{:.1%} apart")),
     )),
     _figure("fig10", "Size of the partitioning function by skew", f"LQL up to z = 0.5. {DEFAULTS}",
-            _skew_sizes, sizes, _Sizes(x="z", xlabel="skew z"), (
+            _SKEW_SIZES, sizes, _Sizes(x="z", xlabel="skew z"), (
         Claim("5.4", "the counter is mostly flat, a little smaller at high skew", "flat",
               r.graded(lambda t: t.curve("counted", "z", resources="LCL"),
                        lambda curve: curve[1.0] < max(curve.values()) <= 2 * min(curve.values()),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evenflow.papers import rules as r
-from evenflow.papers.experiment import Claim, Experiment, Row, Rows, RunConfig
+from evenflow.papers.experiment import Claim, Experiment, Rows
 from evenflow.papers.functions.common import (
     APPROACHES,
     COMBINATIONS,
@@ -23,6 +23,7 @@ from evenflow.papers.functions.common import (
     growths,
 )
 from evenflow.papers.functions.growth import UNIFORM, growth
+from evenflow.papers.grid import at, joined
 from evenflow.papers.table import Table
 
 SPOKES = ("migration", "imbalance", "state", "computation", "communication")
@@ -30,13 +31,10 @@ LINEAR = ("LCL", "LLL")
 _WITH_FILL = (*APPROACHES, "fill")
 
 
-def _skews(config: RunConfig) -> list[tuple[str, float]]:
-    wide, narrow = config.pick(([0.1, 0.5, 0.8, 1.0], [0.25, 0.4, 0.5]), (WIDE_SKEWS, NARROW_SKEWS))
-    return [(name, z) for name in (*LINEAR, "LQL") for z in (narrow if name == "LQL" else wide)]
-
-
-def _skew_points(config: RunConfig) -> list[Row]:
-    return [point for name, z in _skews(config) for point in growths(_WITH_FILL, resources=name, z=z)(config)]
+_SKEW_POINTS = joined(
+    growths(_WITH_FILL, resources=LINEAR, z=at([0.1, 0.5, 0.8, 1.0], WIDE_SKEWS)),
+    growths(_WITH_FILL, resources="LQL", z=at([0.25, 0.4, 0.5], NARROW_SKEWS)),
+)
 
 
 def _radar(figure: Any, rows: Rows) -> None:
@@ -135,7 +133,7 @@ EXPERIMENTS = [
     )),
     _figure("fig4", "Migration and imbalance by skew",
             f"LCL, LLL, LQL (LQL up to z = 0.5). {DEFAULTS} {FILL}",
-            _skew_points, growth, Both(x="z", xlabel="skew z", panels="resources"), (
+            _SKEW_POINTS, growth, Both(x="z", xlabel="skew z", panels="resources"), (
         Claim("5.3", "uniform hashing migrates more than 8 times the ideal at every skew", "> 8",
               r.at_least(r.lowest("migration", "z", approach=UNIFORM), 8.0, 4.0)),
         Claim("5.3", "the others are close to the ideal up to z = 0.8", "about 1",
