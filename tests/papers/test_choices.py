@@ -13,7 +13,7 @@ from evenflow.papers.choices import EXPERIMENTS, head_size, probabilities
 from evenflow.papers.data import GENERATED
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Judgement, Row, RunConfig, judge
 
-FIGURES = [one.figure for one in EXPERIMENTS]
+FIGURES = [experiment.figure for experiment in EXPERIMENTS]
 
 
 def _judged(figure: str, beginning: str, rows: list[Row]) -> Judgement:
@@ -63,17 +63,19 @@ def test_least_choices_of_a_short_stream() -> None:
 
 
 def test_head_and_tail_fill_the_workers() -> None:
-    one = find(["choices/fig8"])[0]
+    experiment = find(["choices/fig8"])[0]
     rows = [
-        row for name in ("partial-key", "w-choices", "round-robin-head") for row in one.measure(name, 50_000)
+        row
+        for name in ("partial-key", "w-choices", "round-robin-head")
+        for row in experiment.measure(name, 50_000)
     ]
     assert sum(row["head"] + row["tail"] for row in rows) == pytest.approx(3)
     assert _verdict("fig8", "PKG overloads", rows) == HOLDS
-    assert _verdict("fig8", "W-C is even", rows) == HOLDS
+    assert _verdict("fig8", "W-C is balanced;", rows) == HOLDS
     names = {"partial-key": "w-choices", "w-choices": "partial-key"}
     swapped = [{**row, "scheme": names.get(row["scheme"], row["scheme"])} for row in rows]
     assert _verdict("fig8", "PKG overloads", swapped) == DIFFERS
-    assert _verdict("fig8", "W-C is even", swapped) == DIFFERS
+    assert _verdict("fig8", "W-C is balanced;", swapped) == DIFFERS
 
 
 def _real(change: dict[str, float]) -> list[Row]:
@@ -97,8 +99,8 @@ def _real(change: dict[str, float]) -> list[Row]:
         ("fig1", "PKG's imbalance", {"partial-key": 1.5e-4}, DIFFERS),
         ("fig11", "at larger scales", {}, HOLDS),
         ("fig11", "at larger scales", {"partial-key": 1e-4}, DIFFERS),
-        ("fig11", "W-C is more even", {}, HOLDS),
-        ("fig11", "W-C is more even", {"w-choices": 2e-4}, DIFFERS),
+        ("fig11", "W-C is better", {}, HOLDS),
+        ("fig11", "W-C is better", {"w-choices": 2e-4}, DIFFERS),
         ("fig11", "D-C stays", {}, HOLDS),
         ("fig11", "D-C stays", {"d-choices": 4e-3}, DIRECTION),
         ("fig11", "D-C stays", {"d-choices": 6e-3}, DIFFERS),
@@ -139,7 +141,7 @@ def test_rules_of_thresholds() -> None:
         DIRECTION,
         DIFFERS,
     ]
-    assert [_verdict("fig7", "W-C is more", rows(w, 1e-3)) for w in (1e-6, 1e-2)] == [HOLDS, DIFFERS]
+    assert [_verdict("fig7", "W-C is better", rows(w, 1e-3)) for w in (1e-6, 1e-2)] == [HOLDS, DIFFERS]
 
 
 def test_rules_of_the_least_choices() -> None:
@@ -202,16 +204,16 @@ def test_rules_of_the_cluster() -> None:
 
     assert _verdict("fig13", "D-C and", rows()) == HOLDS
     assert _verdict("fig13", "D-C and", rows(ours=1300.0)) == DIFFERS
-    assert [_verdict("fig13", "at best 1.5", rows(pkg=p)) for p in (1000.0, 100.0, 1500.0)] == [
+    assert [_verdict("fig13", "up to 1.5", rows(pkg=p)) for p in (1000.0, 100.0, 1500.0)] == [
         HOLDS, DIRECTION, DIFFERS,
     ]  # fmt: skip
-    assert [_verdict("fig13", "at best 2.3", rows(key=k)) for k in (650.0, 100.0)] == [HOLDS, DIRECTION]
-    assert [_verdict("fig14", "at best 60", rows(late=s)) for s in (0.4, 0.8, 0.95)] == [
+    assert [_verdict("fig13", "up to 2.3", rows(key=k)) for k in (650.0, 100.0)] == [HOLDS, DIRECTION]
+    assert [_verdict("fig14", "up to 60", rows(late=s)) for s in (0.4, 0.8, 0.95)] == [
         HOLDS,
         DIRECTION,
         DIFFERS,
     ]
-    assert [_verdict("fig14", "at best 75", rows(late=s)) for s in (0.25, 0.5)] == [HOLDS, DIRECTION]
+    assert [_verdict("fig14", "up to 75", rows(late=s)) for s in (0.25, 0.5)] == [HOLDS, DIRECTION]
 
 
 def test_the_streams_are_told_from_the_paper_s_own() -> None:
@@ -225,19 +227,21 @@ def test_the_streams_are_told_from_the_paper_s_own() -> None:
     assert _verdict("table1", "sizes and skew", rows) == UNTESTED
 
 
-@pytest.mark.parametrize("figure", [one.figure for one in EXPERIMENTS if one.plot is not None])
+@pytest.mark.parametrize(
+    "figure", [experiment.figure for experiment in EXPERIMENTS if experiment.plot is not None]
+)
 def test_figures_can_be_drawn(figure: str) -> None:
     """From rows with every column that a plot may ask for."""
     from matplotlib.figure import Figure
 
-    one = find([f"choices/{figure}"])[0]
-    point = one.points(RunConfig("small", GENERATED))[0]
+    experiment = find([f"choices/{figure}"])[0]
+    point = experiment.points(RunConfig("small", GENERATED))[0]
     if "stream" in point:
         point = {**point, "stream": "zipf:z=1.4,keys=100,messages=2000,seed=1"}
     point = {**point, **{name: 2000 for name in ("messages",) if name in point}}
     point = {**point, **{name: 2000 for name in ("pairs",) if point.get(name)}}
     drawn: Any = Figure(layout="constrained")
-    assert one.plot is not None
-    one.plot(drawn, one.rows(point))
+    assert experiment.plot is not None
+    experiment.plot(drawn, experiment.rows(point))
     assert drawn.axes
     assert all(np.isfinite(axes.get_ylim()).all() for axes in drawn.axes)

@@ -19,51 +19,49 @@ from evenflow.papers.deployments import experiments
 from evenflow.papers.deployments.common import (
     SparkRunConfig,
     best_cut,
-    gates,
     near_prediction,
     near_shuffle,
 )
+from evenflow.papers.deployments.evolving import batch_seconds
 from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
-from evenflow.papers.deployments.harness import Cluster, predicted_seconds
+from evenflow.papers.deployments.harness import Cluster, Messages
 from evenflow.papers.deployments.informed import Informed, report_of
-from evenflow.papers.deployments.messages import Messages
-from evenflow.papers.deployments.page import write_page
-from evenflow.papers.deployments.run import slots_for
-from evenflow.papers.deployments.steadiness import batch_seconds
+from evenflow.papers.deployments.session import slots_for
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
+from evenflow.papers.page import gates, write_deployments
 from evenflow.papers.reproduce import Outcome, claim_row
 from evenflow.papers.rules import best_times
 from evenflow.papers.table import Table
 
 
-def _told(began: float, seconds: float, messages: int, speed: float = 1.0) -> Finished:
+def _finished(began: float, seconds: float, messages: int, speed: float = 1.0) -> Finished:
     return Finished(np.array([[began, began + seconds, messages, seconds * speed]]), 16 * messages)
 
 
 def test_a_message_is_finished_where_it_stands_in_its_slice() -> None:
-    told = Finished(np.array([[10.0, 14.0, 4, 0.0], [20.0, 21.0, 2, 0.0]]))
-    assert told.times().tolist() == [11, 12, 13, 14, 20.5, 21]
-    assert told.busy == 5
-    assert told.latencies(8.0).tolist() == [3, 4, 5, 6, 12.5, 13]
+    log = Finished(np.array([[10.0, 14.0, 4, 0.0], [20.0, 21.0, 2, 0.0]]))
+    assert log.times().tolist() == [11, 12, 13, 14, 20.5, 21]
+    assert log.busy == 5
+    assert log.latencies(8.0).tolist() == [3, 4, 5, 6, 12.5, 13]
 
 
 def test_latencies_of_a_share_are_those_of_all_messages() -> None:
     """Every third message of a worker at an even pace, and all of them."""
-    share = _told(2.0, 10.0, 10).latencies(1.0, thinned=3)
-    whole = _told(2.0, 30.0, 30).latencies(1.0)
+    share = _finished(2.0, 10.0, 10).latencies(1.0, thinned=3)
+    whole = _finished(2.0, 30.0, 30).latencies(1.0)
     assert np.allclose(share, whole[2::3])
 
 
 def test_a_worker_without_messages_counts_nowhere() -> None:
     idle = Finished(np.empty((0, 4)))
     assert idle.latencies(0.0).size == 0
-    numbers = Run(0.0, 4.0, [_told(1.0, 2.0, 4), idle], keys=2, pairs=3).numbers()
+    numbers = Run(0.0, 4.0, [_finished(1.0, 2.0, 4), idle], keys=2, pairs=3).numbers()
     assert numbers["latency_worker"] == numbers["latency_mean"] == pytest.approx(2.25)
     assert numbers["max_over_mean"] == 2
 
 
 def test_the_numbers_of_a_run() -> None:
-    run = Run(100.0, 5.0, [_told(101.0, 1.0, 100), _told(101.0, 4.0, 100)], keys=50, pairs=75)
+    run = Run(100.0, 5.0, [_finished(101.0, 1.0, 100), _finished(101.0, 4.0, 100)], keys=50, pairs=75)
     numbers = run.numbers()
     assert numbers["throughput"] == 40
     assert numbers["memory"] == 1.5
@@ -80,10 +78,10 @@ def test_the_numbers_of_a_run() -> None:
     assert median_of([run, slower, slower])["throughput"] == 20
 
 
-def test_workers_that_told_nothing_are_named(tmp_path: Path) -> None:
+def test_workers_without_a_log_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "00000.npz", slices=np.array([[0.0, 1.0, 3, 0.5]]), state_bytes=48)
     assert read_finished(tmp_path, 1)[0].messages == 3
-    with pytest.raises(EvenflowError, match=r"worker 1 told nothing .* share"):
+    with pytest.raises(EvenflowError, match=r"worker 1 .* share"):
         read_finished(tmp_path, 2)
 
 
@@ -112,16 +110,16 @@ def test_clusters_that_cannot_be_are_refused() -> None:
 def test_predictions_follow_load_and_speed() -> None:
     messages = Messages(np.zeros(1000, np.int32))
     equal = Cluster(4, 2, 0.001)
-    assert predicted_seconds(ef.scheme("key"), messages, equal) == pytest.approx(1.0)
-    assert predicted_seconds(ef.scheme("shuffle"), messages, equal) == pytest.approx(0.25)
+    assert equal.predicted_seconds(ef.scheme("key"), messages) == pytest.approx(1.0)
+    assert equal.predicted_seconds(ef.scheme("shuffle"), messages) == pytest.approx(0.25)
     uneven = Cluster(4, 2, 0.001, (0.5, 1.0, 1.0, 1.0))
-    assert predicted_seconds(ef.scheme("shuffle"), messages, uneven) == pytest.approx(0.5)
+    assert uneven.predicted_seconds(ef.scheme("shuffle"), messages) == pytest.approx(0.5)
     assert uneven.ideal_seconds(1000) == pytest.approx(1000 * 0.001 / 3.5)
 
 
 def _served(loads: Any, speeds: Any) -> Run:
-    told = [_told(0.0, load / speed, int(load)) for load, speed in zip(loads, speeds, strict=True)]
-    return Run(0.0, 1.0, told, 1, 1)
+    logs = [_finished(0.0, load / speed, int(load)) for load, speed in zip(loads, speeds, strict=True)]
+    return Run(0.0, 1.0, logs, 1, 1)
 
 
 def test_consistent_grouping_hears_its_workers_and_leaves_the_slow_ones() -> None:
@@ -140,8 +138,8 @@ def test_consistent_grouping_hears_its_workers_and_leaves_the_slow_ones() -> Non
 
 
 def test_other_schemes_hear_messages_per_second() -> None:
-    told = dict(report_of(ef.scheme("fill"), _served([100, 100, 0], [1.0, 0.25, 1.0])))
-    assert told["capacity"] == pytest.approx((1.0, 0.25, 0.625)), (
+    report = dict(report_of(ef.scheme("fill"), _served([100, 100, 0], [1.0, 0.25, 1.0])))
+    assert report["capacity"] == pytest.approx((1.0, 0.25, 0.625)), (
         "nothing is known of the third: as the median"
     )
     Informed("fill").after(_served([100, 100, 50], [1.0, 0.25, 1.0])).router(3).route(np.arange(9))
@@ -183,8 +181,8 @@ def test_papers_best_cases_are_claims_with_margins() -> None:
 
 
 def test_a_batch_takes_what_its_slices_take() -> None:
-    told = Finished(np.array([[0, 1, 10, 1.0], [1, 2, 10, 1.0], [2, 3, 10, 4.0]]))
-    assert batch_seconds(told, 3).tolist() == [1, 1, 4]
+    log = Finished(np.array([[0, 1, 10, 1.0], [1, 2, 10, 1.0], [2, 3, 10, 4.0]]))
+    assert batch_seconds(log, 3).tolist() == [1, 1, 4]
     rows = [{"worker": 0, "batch": b, "seconds": s} for b, s in enumerate((1.0, 1.02, 0.99))]
     (claim,) = find(["evolving/fig4"], "spark")[0].claims
     assert judge(claim, rows).verdict == HOLDS
@@ -194,31 +192,31 @@ def test_a_batch_takes_what_its_slices_take() -> None:
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_deployment_can_be_run(scale: str) -> None:
     setting = SparkRunConfig(scale, data_sets(), ("two-choices",), master="local[3]")
-    for one in experiments():
-        assert one.on == "spark"
-        for point in one.points(setting):
+    for experiment in experiments():
+        assert experiment.on == "spark"
+        for point in experiment.points(setting):
             json.dumps(point)
             assert point["master"] == "local[3]"
             if "subjects" in point:
                 schemes = [ef.scheme(name, **parameters) for _, name, parameters in point["subjects"]]
                 names = [scheme.name for scheme in schemes]
-                assert {"fill", "shuffle", "key", "two-choices"} <= set(names), one.name
+                assert {"fill", "shuffle", "key", "two-choices"} <= set(names), experiment.name
     assert slots_for(experiments(), setting) == (100 if scale == "small" else 128)
-    assert [one.name for one in find(["choices/fig13"], "spark")] == ["choices/fig13"]
+    assert [experiment.name for experiment in find(["choices/fig13"], "spark")] == ["choices/fig13"]
     with pytest.raises(EvenflowError, match="there is no figure 'functions'"):
         find(["functions"], "spark")
 
 
 def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
-    [one] = find(["choices/fig13"], "spark")
+    [experiment] = find(["choices/fig13"], "spark")
     rows = []
     for row in _rows(KG=1.0, PKG=2.0, SG=10.0, **{"D-C": 9.9, "W-C": 9.9}, FISH=9.8, fill=9.7):
         rows += [row | {"z": z, "workers": 8, "sources": 2, "empty_seconds": 0.5} for z in (1.4, 1.7, 2.0)]
-    outcome = Outcome(rows={one.name: rows})
-    outcome.claims = [claim_row(one, claim, rows) for claim in one.claims]
+    outcome = Outcome(rows={experiment.name: rows})
+    outcome.claims = [claim_row(experiment, claim, rows) for claim in experiment.claims]
     assert {claim["on"] for claim in outcome.claims} == {"spark"}
     assert [claim["verdict"] for claim in gates(outcome.claims)] == [HOLDS, DIFFERS]
-    write_page(outcome, [one], tmp_path / "page.md", "small")
+    write_deployments(outcome, [experiment], tmp_path / "page.md", "small")
     page = (tmp_path / "page.md").read_text()
     assert "FISH 0.980" in page
     assert "z = 1.7, 8 workers, 2 sources; empty run 0.50 s:" in page

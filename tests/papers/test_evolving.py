@@ -24,11 +24,15 @@ from evenflow.papers.experiment import (
 from evenflow.papers.figures import relative
 from evenflow.papers.table import Table
 
-FIGURES = [one.figure for one in EXPERIMENTS if one.figure != "fig4"]
+FIGURES = [experiment.figure for experiment in EXPERIMENTS if experiment.figure != "fig4"]
 
 
 def _judged(figure: str, beginning: str, rows: list[Row]) -> Judgement:
-    (claim,) = (one for one in find([f"evolving/{figure}"])[0].claims if one.text.startswith(beginning))
+    (claim,) = (
+        experiment
+        for experiment in find([f"evolving/{figure}"])[0].claims
+        if experiment.text.startswith(beginning)
+    )
     return judge(claim, rows)
 
 
@@ -65,7 +69,10 @@ def test_the_usual_fish_is_measured_once_for_all_figures() -> None:
 
 def test_an_engine_s_speed_is_not_simulated() -> None:
     found = _judged("fig4", "the same work", [])
-    assert (found.verdict, found.note) == (UNTESTED, "no simulation can show how an engine's speed changes")
+    assert (found.verdict, found.note) == (
+        UNTESTED,
+        "a simulation cannot show how an engine's speed fluctuates",
+    )
     changes = [_verdict("fig4", "the same work", [{"change": change}]) for change in (0.04, 0.08, 0.2)]
     assert changes == [HOLDS, DIRECTION, DIFFERS]
 
@@ -129,9 +136,9 @@ def _times(**change: float) -> list[Row]:
         ("fig11", "FISH's memory", {}, HOLDS),
         ("fig11", "FISH's memory", {"pairs_fish": 3.1}, DIRECTION),
         ("fig11", "FISH's memory", {"pairs_fish": 6.1}, DIFFERS),
-        ("fig11", "the same of all", {}, HOLDS),
-        ("fig11", "the same of all", {"pairs_fish": 3.1}, DIRECTION),
-        ("fig11", "the same of all", {"pairs_fish": 6.1}, DIFFERS),
+        ("fig11", "the same with", {}, HOLDS),
+        ("fig11", "the same with", {"pairs_fish": 3.1}, DIRECTION),
+        ("fig11", "the same with", {"pairs_fish": 6.1}, DIFFERS),
         ("fig11", "SG's is", {}, HOLDS),
         ("fig11", "SG's is", {"pairs_shuffle": 30.0}, DIRECTION),
         ("fig11", "SG's is", {"least": 8.0}, DIRECTION),
@@ -139,9 +146,9 @@ def _times(**change: float) -> list[Row]:
         ("fig20", "at z = 1.0", {}, HOLDS),
         ("fig20", "at z = 1.0", {"pairs_fish": 8.0}, DIRECTION),
         ("fig20", "at z = 1.0", {"pairs_fish": 9.0}, DIFFERS),
-        ("fig20", "always below", {"pairs_fish": 12.0}, HOLDS),
-        ("fig20", "always below", {"pairs_fish": 30.0}, DIRECTION),
-        ("fig20", "always below", {"pairs_fish": 50.0}, DIFFERS),
+        ("fig20", "FISH's memory is always", {"pairs_fish": 12.0}, HOLDS),
+        ("fig20", "FISH's memory is always", {"pairs_fish": 30.0}, DIRECTION),
+        ("fig20", "FISH's memory is always", {"pairs_fish": 50.0}, DIFFERS),
     ],
 )
 def test_rules_of_time_and_memory(
@@ -263,21 +270,23 @@ def test_the_streams_are_told_from_the_paper_s_own() -> None:
     assert _verdict("table2", "sizes", rows) == UNTESTED
 
 
-@pytest.mark.parametrize("figure", [one.figure for one in EXPERIMENTS if one.plot is not None])
+@pytest.mark.parametrize(
+    "figure", [experiment.figure for experiment in EXPERIMENTS if experiment.plot is not None]
+)
 def test_figures_can_be_drawn(figure: str) -> None:
     from matplotlib.figure import Figure
 
-    one = find([f"evolving/{figure}"])[0]
-    points = one.points(RunConfig("small", {**GENERATED, "AM": SHORT, "MT": SHORT}))
+    experiment = find([f"evolving/{figure}"])[0]
+    points = experiment.points(RunConfig("small", {**GENERATED, "AM": SHORT, "MT": SHORT}))
     if "stream" in points[0]:
         points = [{**point, "stream": SHORT} for point in points]
     else:
         points = [{**point, "messages": 1000} for point in points[:2]]
     first = [point for point in points if point["workers"] == points[0]["workers"]]
-    rows = [row for point in first[:7] for row in one.rows(point)]
+    rows = [row for point in first[:7] for row in experiment.rows(point)]
     drawn: Any = Figure(layout="constrained")
-    assert one.plot is not None
-    one.plot(drawn, rows)
+    assert experiment.plot is not None
+    experiment.plot(drawn, rows)
     assert drawn.axes
 
 

@@ -70,8 +70,8 @@ def _experiment(figure: str, values: list[int], **more: Any) -> Experiment:
 
 def test_a_run_writes_keeps_and_resumes(tmp_path: Path) -> None:
     CALLS.clear()
-    one, other = _experiment("one", [1, 2, 3]), _experiment("other", [3, 4])
-    outcome = reproduce([one, other], RunConfig(), tmp_path)
+    experiment, other = _experiment("one", [1, 2, 3]), _experiment("other", [3, 4])
+    outcome = reproduce([experiment, other], RunConfig(), tmp_path)
     assert sorted(CALLS) == [1, 2, 3, 4], "a point that two figures need is measured once"
     assert not outcome.failures
     assert (tmp_path / "choices-one.csv").read_text().splitlines()[0] == "value,square"
@@ -88,7 +88,7 @@ def test_a_run_writes_keeps_and_resumes(tmp_path: Path) -> None:
         "verdict",
         "note",
     }
-    reproduce([one, _experiment("other", [3, 4, 5])], RunConfig(), tmp_path)
+    reproduce([experiment, _experiment("other", [3, 4, 5])], RunConfig(), tmp_path)
     assert sorted(CALLS) == [1, 2, 3, 4, 5], "what was kept is not measured again"
 
 
@@ -137,16 +137,16 @@ def test_rules() -> None:
 
 def test_every_experiment_is_complete() -> None:
     everything = experiments()
-    assert {one.paper for one in everything} == set(PAPERS)
-    names = [one.name for one in everything]
+    assert {experiment.paper for experiment in everything} == set(PAPERS)
+    names = [experiment.name for experiment in everything]
     assert len(names) == len(set(names))
     setting = RunConfig("small", data_sets())
     large = RunConfig("paper", data_sets())
-    for one in everything:
-        assert one.claims, one.name
-        assert one.caption
+    for experiment in everything:
+        assert experiment.claims, experiment.name
+        assert experiment.caption
         for scale in (setting, large):
-            json.dumps(one.points(scale))
+            json.dumps(experiment.points(scale))
 
 
 def test_the_issue_names_every_figure() -> None:
@@ -158,11 +158,11 @@ def test_the_issue_names_every_figure() -> None:
         "dynamic": [*(f"fig{i}" for i in range(9, 14)), "table1", "table2", "table3"],
     }
     for paper, figures in wanted.items():
-        assert {one.figure for one in experiments(paper)} >= set(figures), paper
+        assert {experiment.figure for experiment in experiments(paper)} >= set(figures), paper
 
 
 def test_names_and_data() -> None:
-    assert [one.name for one in find(["choices/fig3", "choices/fig3"])] == ["choices/fig3"]
+    assert [experiment.name for experiment in find(["choices/fig3", "choices/fig3"])] == ["choices/fig3"]
     with pytest.raises(ef.EvenflowError, match="no figure 'choices/fig77'"):
         find(["choices/fig77"])
     assert data_sets(given={"WP": "mine.csv#page"})["WP"] == "mine.csv#page"
@@ -234,10 +234,10 @@ def _children(pid: int) -> list[int]:
 def test_interrupted_it_ends_at_once_and_goes_on_where_it_was(tmp_path: Path) -> None:
     running = _running(tmp_path)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=30)
-    assert running.returncode == 130, told
-    assert "finished points are in out/points; run the same command again" in told
-    assert "Traceback" not in told
+    _, texts = running.communicate(timeout=30)
+    assert running.returncode == 130, texts
+    assert "finished points are in out/points; run the same command again" in texts
+    assert "Traceback" not in texts
     points = tmp_path / "out" / "points"
     kept = {file.name: file.stat().st_mtime_ns for file in points.glob("*.json")}
     assert len(kept) >= 3
@@ -275,10 +275,10 @@ def test_a_failed_figure_is_told_at_the_end_with_status_1(
 
 
 def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
-    one = find(["choices/table1"])[0]
+    experiment = find(["choices/table1"])[0]
     mine = "zipf:z=1,keys=10,messages=100,seed=1"
     given = dict.fromkeys(("WP", "TW", "CT"), mine) | {"TW": "real/congress_words.parquet#key"}
-    outcome = reproduce([one], RunConfig("small", {**GENERATED, **given}), tmp_path)
+    outcome = reproduce([experiment], RunConfig("small", {**GENERATED, **given}), tmp_path)
     caption = outcome.captions["choices/table1"]
     assert f"WP from {mine}" in caption
     assert "congress_words stands in for TW" in caption
@@ -287,21 +287,21 @@ def test_captions_say_what_stands_for_a_paper_s_stream(tmp_path: Path) -> None:
 
 
 def test_progress_says_what_runs_and_how_long_is_left(tmp_path: Path) -> None:
-    told: list[tuple[int, int, str]] = []
-    reproduce([_experiment("one", [1, 2, 3])], RunConfig(), tmp_path, 1, lambda *line: told.append(line))
-    assert told[0] == (0, 3, "choices/one")
-    assert told[1] == (1, 3, "choices/one, about 0 s left")
-    assert told[-1] == (3, 3, "done")
+    texts: list[tuple[int, int, str]] = []
+    reproduce([_experiment("one", [1, 2, 3])], RunConfig(), tmp_path, 1, lambda *line: texts.append(line))
+    assert texts[0] == (0, 3, "choices/one")
+    assert texts[1] == (1, 3, "choices/one, about 0 s left")
+    assert texts[-1] == (3, 3, "done")
 
 
 def test_labels_are_added_not_measured(tmp_path: Path) -> None:
     CALLS.clear()
     points = [{"value": 2, "labels": {"series": name}} for name in ("a", "b")]
-    one = replace(_experiment("one", []), points=lambda setting: points)
-    rows = reproduce([one], RunConfig(), tmp_path).rows["choices/one"]
+    experiment = replace(_experiment("one", []), points=lambda setting: points)
+    rows = reproduce([experiment], RunConfig(), tmp_path).rows["choices/one"]
     assert rows == [{"value": 2, "square": 4, "series": name} for name in ("a", "b")]
     assert CALLS == [2]
-    assert one.rows(points[0]) == rows[:1]
+    assert experiment.rows(points[0]) == rows[:1]
 
 
 ALONE = {
@@ -313,11 +313,11 @@ ALONE = {
 }  # formulas, tables of streams, and figures about one scheme
 
 
-@pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
-def test_a_scheme_joins_every_figure_that_compares_schemes(one: Experiment) -> None:
-    name = "fill" if one.paper == "functions" else "bounded-load"  # `functions` keeps keys whole
-    points = one.points(RunConfig("small", GENERATED, joining=(name,)))
-    before = one.points(RunConfig("small", GENERATED))
+@pytest.mark.parametrize("experiment", experiments(), ids=lambda experiment: experiment.name)
+def test_a_scheme_joins_every_figure_that_compares_schemes(experiment: Experiment) -> None:
+    name = "fill" if experiment.paper == "functions" else "bounded-load"  # `functions` keeps keys whole
+    points = experiment.points(RunConfig("small", GENERATED, joining=(name,)))
+    before = experiment.points(RunConfig("small", GENERATED))
     joined = [json.dumps(point) for point in points if point not in before]
-    assert bool(joined) == (one.figure not in ALONE[one.paper])
+    assert bool(joined) == (experiment.figure not in ALONE[experiment.paper])
     assert all(name in text for text in joined)

@@ -44,7 +44,9 @@ def committed() -> dict[tuple[str, str], tuple[str, str]]:
 
 def test_the_page_has_every_claim_and_explains_what_differs() -> None:
     page = committed()
-    assert list(page) == [(one.name, claim.text) for one in experiments() for claim in one.claims]
+    assert list(page) == [
+        (experiment.name, claim.text) for experiment in experiments() for claim in experiment.claims
+    ]
     assert {verdict for verdict, _ in page.values()} <= set(VERDICTS)
     unexplained = [place for place, (verdict, note) in page.items() if verdict == DIFFERS and len(note) < 20]
     assert not unexplained
@@ -67,13 +69,13 @@ def test_quick_figures_need_no_stream_from_outside() -> None:
     assert not set().union(*(_streams(figure) for figure in QUICK))
 
 
-@pytest.mark.parametrize("figure", [one.name for one in experiments()] if ALL else QUICK)
+@pytest.mark.parametrize("figure", [experiment.name for experiment in experiments()] if ALL else QUICK)
 def test_verdicts_are_as_committed(figure: str, out: Path) -> None:
-    (one,) = find([figure])
+    (experiment,) = find([figure])
     if _streams(figure) and not os.environ.get("EVENFLOW_DATA"):
         pytest.skip("the page was written with real streams, and EVENFLOW_DATA names no folder of them")
-    outcome = reproduce([one], RunConfig("small", data_sets()), out)
+    outcome = reproduce([experiment], RunConfig("small", data_sets()), out)
     assert not outcome.failures
     page = committed()
     measured = {claim["claim"]: claim["verdict"] for claim in outcome.claims}
-    assert measured == {claim.text: page[figure, claim.text][0] for claim in one.claims}
+    assert measured == {claim.text: page[figure, claim.text][0] for claim in experiment.claims}

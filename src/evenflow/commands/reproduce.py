@@ -79,13 +79,12 @@ def reproduce(
     for spec in own or []:
         load_scheme(spec)
     config = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
-    from evenflow.papers.deployments.common import gates
-    from evenflow.papers.page import summary, write_html, write_markdown
+    from evenflow.papers.page import gates, summary, write_deployments, write_html, write_markdown
 
     try:
         with progress("reproduce" if on == "simulator" else "deploy") as follow:
             if on == "spark":
-                from evenflow.papers.deployments.run import run as deploy
+                from evenflow.papers.deployments.session import run as deploy
 
                 outcome = deploy(chosen, config, master, out, follow)
             else:
@@ -96,12 +95,9 @@ def reproduce(
         notify(f"finished points are in {out / 'points'}; run the same command again to resume.")
         raise
     html = write_html(outcome, chosen, out, scale)
-    if page is not None and on == "spark":
-        from evenflow.papers.deployments.page import write_page
-
-        write_page(outcome, chosen, page, scale)
-    elif page is not None:
-        write_markdown(outcome, chosen, page, scale)
+    if page is not None:
+        write = write_deployments if on == "spark" else write_markdown
+        write(outcome, chosen, page, scale)
     if as_json:
         print_json(outcome.claims)
     else:

@@ -14,22 +14,11 @@ import numpy as np
 
 import evenflow as ef
 from evenflow.kernels import Float64Array
+from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Lines, Stacks, melted
+from evenflow.papers.grid import at, grid, on_stream, schemes, streams
 from evenflow.papers.measures import data_points, measure_data, same_streams, simulated, zipf
-from evenflow.papers.rules import (
-    Measure,
-    at_least,
-    at_most,
-    below,
-    best_times,
-    compared,
-    each,
-    graded,
-    holds,
-    largest,
-    reduction,
-)
 from evenflow.papers.table import Table
 from evenflow.schemes.d_choices import choices_needed
 from evenflow.simulator import simulate
@@ -59,84 +48,52 @@ def head_size(z: float, threshold: float) -> int:
 # Points
 
 
-def _real_points(*names: str) -> Callable[[RunConfig], list[Row]]:
+def _on_zipf(z: float, messages: float, **point: Any) -> Row:
+    return {"stream": zipf(z, KEYS, messages), **point, "labels": {"z": z}}
+
+
+def _formula_points(workers: tuple[int, ...], small: int, paper: int) -> Callable[[RunConfig], list[Row]]:
+    points = grid(workers=workers, z=at(SOME_SKEWS, SKEWS), pairs=at(small, paper))
     return lambda config: [
-        {"scheme": scheme, "stream": config.stream(name), "workers": n, "labels": {"data": name}}
-        for name in names
-        for n in (5, 10, 20, 50, 100)
-        for scheme in config.schemes(PKG, *HEAD)
+        point | ({"joining": list(config.joining)} if config.joining and paper else {})
+        for point in points(config)
     ]
 
 
-def _formula_points(config: RunConfig) -> list[Row]:
-    skews = config.pick(SOME_SKEWS, SKEWS)
-    return [{"workers": n, "z": z, "pairs": 0} for n in (5, 10, 50, 100) for z in skews]
+def _threshold_point(subject: tuple[str, float | None], z: float, workers: int, messages: float) -> Row:
+    """Return a scheme with a threshold of ``factor / n``, or with its own."""
+    scheme, factor = subject
+    point = _on_zipf(z, messages, scheme=scheme, workers=workers)
+    point["labels"]["threshold"] = f"{factor:g}/n" if factor else "its own"
+    return point | ({"parameters": {"theta": factor / workers}} if factor else {})
 
 
-def _memory_points(config: RunConfig) -> list[Row]:
-    more = {"pairs": config.pick(10**6, 10**7)} | (
-        {"joining": list(config.joining)} if config.joining else {}
-    )
-    return [{"workers": n, "z": z, **more} for n in (50, 100) for z in config.pick(SOME_SKEWS, SKEWS)]
+def _threshold_subjects(config: RunConfig) -> list[tuple[str, float | None]]:
+    factors = config.pick([2.0, 1.0, 0.125], [2.0, 1.0, 0.5, 0.25, 0.125])
+    subjects = [(name, factor) for factor in factors for name in ("w-choices", RR)]
+    return [*subjects, *((name, None) for name in config.joining)]
 
 
-def _threshold_points(config: RunConfig) -> list[Row]:
-    thresholds = config.pick([2.0, 1.0, 0.125], [2.0, 1.0, 0.5, 0.25, 0.125])
-    subjects = [(name, factor) for factor in thresholds for name in ("w-choices", RR)]
-    return [
-        {"scheme": scheme, "stream": zipf(z, KEYS, config.pick(2e5, 1e7)), "workers": n}
-        | ({"parameters": {"theta": factor / n}} if factor else {})
-        | {"labels": {"z": z, "threshold": f"{factor:g}/n" if factor else "its own"}}
-        for n in config.pick((10, 100), (5, 10, 50, 100))
-        for z in config.pick([*SOME_SKEWS[1::2], 2.0], SKEWS[1::2])
-        for scheme, factor in [*subjects, *((name, None) for name in config.joining)]
-    ]
+def _least_point(candidates: tuple[bool, int], **point: Any) -> Row:
+    distinct, seed = candidates
+    return {"distinct": distinct, "seed": seed, **point}
 
 
-def _split_points(config: RunConfig) -> list[Row]:
-    messages = config.pick(10**6, 10**7)
-    return [{"scheme": scheme, "messages": messages} for scheme in config.schemes(PKG, "w-choices", RR)]
+def _law_point(z: float, keys: int, messages: float, **point: Any) -> Row:
+    return {"stream": zipf(z, keys, messages), **point, "labels": {"z": z, "keys_in_law": keys}}
 
 
-def _least_points(config: RunConfig) -> list[Row]:
-    return [
-        {"workers": n, "z": z, "messages": config.pick(2 * 10**5, 10**7), "distinct": distinct, "seed": seed}
-        for n in (50, 100)
-        for z in config.pick((1.4, 2.0), (0.8, 1.1, 1.4, 1.7, 2.0))
-        for distinct in (True, False)
-        for seed in range(1 if distinct else 5)  # candidates that coincide scatter
-    ]
+def _cluster_point(scheme: str, **point: Any) -> Row:
+    parameters = {"warm_up": False} if scheme in HEAD else {}
+    return _on_zipf(scheme=scheme, parameters=parameters, **point)
 
 
-def _skew_points(config: RunConfig) -> list[Row]:
-    return [
-        {"scheme": scheme, "stream": zipf(z, keys, config.pick(2e5, 1e7)), "workers": n}
-        | {"labels": {"z": z, "keys_in_law": keys}}
-        for n in config.pick((10, 100), (5, 10, 50, 100))
-        for keys in config.pick((10**4, 10**5), (10**4, 10**5, 10**6))
-        for z in config.pick([0.8, 1.4, 2.0], SKEWS[1::2])
-        for scheme in config.schemes(PKG, *HEAD, RR)
-    ]
-
-
-def _time_points(config: RunConfig) -> list[Row]:
-    return [
-        {"scheme": scheme, "stream": config.stream(name), "workers": n, "over_time": True}
-        | {"labels": {"data": name}}
-        for name in ("TW", "WP", "CT")
-        for n in config.pick((100,), (20, 50, 100))
-        for scheme in config.schemes(PKG, *HEAD)
-    ]
-
-
-def _cluster_points(config: RunConfig) -> list[Row]:
-    same = {"workers": 80, "sources": 48, "queueing": {"rate": 80_000.0, "load": 1.0}}
-    return [
-        {"scheme": scheme, "stream": zipf(z, KEYS, config.pick(2e5, 2e6)), **same}
-        | {"parameters": {"warm_up": False} if scheme in HEAD else {}, "labels": {"z": z}}
-        for z in (1.4, 1.7, 2.0)
-        for scheme in config.schemes("key", PKG, *HEAD, "shuffle", "fill")
-    ]
+_REAL_POINTS = {"workers": (5, 10, 20, 50, 100), "scheme": schemes(PKG, *HEAD)}
+_SCALES = at((10, 100), (5, 10, 50, 100))
+_MEMORY_POINTS = _formula_points((50, 100), 10**6, 10**7)
+_CLUSTER_POINTS = grid(_cluster_point, z=(1.4, 1.7, 2.0), messages=at(2e5, 2e6), workers=80, sources=48,
+                       queueing={"rate": 80_000.0, "load": 1.0},
+                       scheme=schemes("key", PKG, *HEAD, "shuffle", "fill"))  # fmt: skip
 
 
 # Measurements
@@ -210,55 +167,41 @@ def _measure_least(workers: int, z: float, messages: int, distinct: bool, seed: 
 # What claims measure, where no comparator has it
 
 
-def _memory_over(other: str) -> Measure:
+def _memory_over(other: str, sign: int = 1) -> r.Measure:
     """Measure the most memory relative to ``other``: by the formula, and by the pairs that were counted."""
+    ends = ((sign, ""), (1, "_measured"))
     return lambda t: tuple(
-        max(t[f"{name}_over_{other}{end}"].max() for name in HEAD) for end in ("", "_measured")
+        by * max(t[f"{name}_over_{other}{end}"].max() for name in HEAD) for by, end in ends
     )
 
 
-def _saved_over_shuffle(t: Table) -> tuple[float, float]:
-    formula, counted = _memory_over("shuffle")(t)
-    return -formula, counted
+def _split_loads(t: Table) -> Table:
+    """Return the load of every worker, a column per scheme."""
+    return Table(t.assign(load=t["head"] + t["tail"])).wide("load", "worker")
 
 
-def _split_loads(t: Table, scheme: str) -> Any:
-    own = t.only(scheme=scheme)
-    return own["head"] + own["tail"]
+def _spread(loads: Any) -> float:
+    return float(loads.max() - loads.min())
 
 
-def _spreads(t: Table) -> tuple[float, ...]:
-    loads = [_split_loads(t, scheme) for scheme in ("w-choices", RR, PKG)]
-    return tuple(float(load.max() - load.min()) for load in loads)
+def _least(t: Table, distinct: bool) -> Table:
+    """Return d as computed and the least d, a mean over seeds, of every configuration."""
+    return Table(t.only(distinct=distinct).groupby(["workers", "z"], sort=False)[["solved", "least"]].mean())
 
 
-def _least(distinct: bool) -> Measure:
-    """Measure d as computed and the least d, a mean over seeds, of every configuration."""
-    return lambda t: (
-        t.only(distinct=distinct).groupby(["workers", "z"], sort=False)[["solved", "least"]].mean()
-    )
+def _close_to_least(distinct: bool, share: float, plus: float, what: str) -> r.Rule:
+    def close(t: Table) -> Any:
+        found = _least(t, distinct)
+        return found.eval("abs(solved - least)") <= (share * found["least"]).clip(lower=plus)
 
+    def pairs(t: Table) -> str:
+        return ", ".join(f"{row.solved:g} {row.least:g}" for row in _least(t, distinct).itertuples())
 
-def _least_text(distinct: bool) -> Callable[[Any], str]:
-    pairs = _least(distinct)
-    return lambda t: (
-        "d and least: " + ", ".join(f"{row.solved:g} {row.least:g}" for row in pairs(t).itertuples())
-    )
-
-
-def _close_to_least(distinct: bool, share: float, plus: float = 0.0) -> Measure:
-    pairs = _least(distinct)
-    return lambda t: pairs(t).eval("abs(solved - least)") <= (share * pairs(t)["least"]).clip(lower=plus)
-
-
-def _pkg_against_bound(t: Table) -> tuple[float, float]:
-    found = t.value("imbalance", scheme=PKG, workers=100, z=2.0, keys_in_law=KEYS)
-    return found, float(probabilities(2.0)[0]) / 2 - 1 / 100
+    return r.each(close, what, lambda t: f"d and smallest: {pairs(t)}")
 
 
 def _by_number_of_keys(t: Table) -> Any:
-    own = t.only("z >= 1.4", scheme=PKG)
-    wide = own.wide("imbalance_mean", "workers", "z", subject="keys_in_law")
+    wide = t.wide("imbalance_mean", "workers", "z", subject="keys_in_law", query="z >= 1.4", scheme=PKG)
     return ((wide[10**4] + 1e-6) / (wide[10**5] + 1e-6)).between(0.5, 2)
 
 
@@ -270,23 +213,24 @@ def _stable(t: Table) -> list[bool]:
 # Figures
 
 
-def _memory_rows(over: str) -> Callable[[Table], Table]:
+def _memory_lines(other: str) -> Lines:
     def rows(t: Table) -> Table:
-        end = f"_over_{over}"
-        formula = {f"{scheme}{end}": f"{name} (formula)" for scheme, name in SHORT_NAMES.items()}
-        counted = {
-            column: f"{SHORT_NAMES.get(scheme, scheme)} (measured)"
-            for column in t.columns
-            for scheme, found, rest in [column.partition(end)]
-            if found and rest == "_measured"
+        ends = {"": "formula", "_measured": "measured"}
+        found = [(column, column.partition(f"_over_{other}")) for column in t.columns]
+        columns = {
+            column: f"{SHORT_NAMES.get(scheme, scheme)} ({ends[kind]})"
+            for kind in ends
+            for column, (scheme, over, end) in found
+            if over and end == kind
         }
-        return Table(melted(formula | counted, t).eval("value = 100 * value"))
+        return Table(melted(columns, t).eval("value = 100 * value"))
 
-    return rows
+    return _BY_SKEW(y="value", by="series", panels="workers", ylabel=f"memory relative to {other}, percent",
+                    rows=rows)  # fmt: skip
 
 
 def _least_rows(t: Table) -> Table:
-    long = melted({"solved": "D-C", "least": "least d"}, t)
+    long = melted({"solved": "D-C", "least": "smallest d"}, t)
     kinds = long["distinct"].map({True: ", distinct", False: ", as printed"})
     return Table(long.assign(series=long["series"] + kinds, value=long["value"] / long["workers"]))
 
@@ -294,151 +238,165 @@ def _least_rows(t: Table) -> Table:
 _BY_SKEW = partial(Lines, x="z", xlabel="skew z")
 _REAL = Lines(x="workers", y="imbalance_mean", panels="data", logy=True, ylabel="imbalance I(m)")
 
-_TWICE = "On the stand-in streams, other magnitudes than on the paper's own are expected."
+_TWICE = "Magnitudes on the stand-in streams are expected to differ from the paper's."
 _QUEUE = (
-    "The queueing model has no engine around it: KG and PKG lose all that their skew costs, where the "
-    "paper's cluster was bound by other things as well."
+    "The queueing model has no engine: KG and PKG pay the full cost of skew, whereas the paper's cluster "
+    "had other bottlenecks as well."
 )
-_WORSE = each(compared("imbalance_mean", "data", "workers", workers=(50, 100),
-                       check=f"`{PKG}` > 2 * `d-choices` and `{PKG}` > 2 * `w-choices`"),
-              "settings with PKG's imbalance above twice the others'")  # fmt: skip
-_BOTH = "The paper's estimate by formula; measured pairs beside it."
+_WORSE = r.each(r.compared("imbalance_mean", "data", "workers", workers=(50, 100),
+                           check=f"`{PKG}` > 2 * `d-choices` and `{PKG}` > 2 * `w-choices`"),
+                "settings with PKG's imbalance above twice the others'")  # fmt: skip
+_BOTH = "The paper's estimate by formula, next to measured pairs."
 _figure = partial(Experiment, "choices")
 
 # fmt: off
 EXPERIMENTS = [
     _figure("fig1", "Imbalance on WP by the number of workers", "Mean of I(t), 5 sources.",
-            _real_points("WP"), simulated, _REAL, (
+            grid(on_stream, data=streams("WP"), **_REAL_POINTS), simulated, _REAL, (
         Claim("I", "D-C and W-C stay below 0.1 percent at 100 workers", "< 0.001",
-              at_most(largest("imbalance_mean", workers=100, scheme=HEAD), 1e-3, 1e-2), _TWICE),
+              r.at_most(r.largest("imbalance_mean", workers=100, scheme=HEAD), 1e-3, 1e-2), _TWICE),
         Claim("I", "PKG's imbalance grows with the number of workers, the others' does not",
               "PKG near 0.1 at n = 100", _WORSE, _TWICE),
     )),
     _figure("fig3", "Keys in the head by skew", "Exact Zipf law, 10^4 keys.",
-            lambda config: [{"workers": n} for n in (50, 100)], _measure_heads,
+            grid(workers=(50, 100)), _measure_heads,
             _BY_SKEW(y="head", by="threshold", panels="workers", ylabel="keys in head"), (
-        Claim("III-A", "even with the lowest threshold the head has few keys",
+        Claim("III-A", "the head has few keys even at the lowest threshold",
               "at most 5 n, far fewer when skewed",
-              each(holds("head <= 5 * workers"), "points with at most 5 n keys")),
+              r.each(r.holds("head <= 5 * workers"), "points with at most 5 n keys")),
     )),
     _figure("fig4", "Fraction of workers that D-C uses for the head",
-            "Prop. 4.1 on the exact Zipf law, epsilon 1e-4.", _formula_points, _measure_formula,
+            "Prop. 4.1 on the exact Zipf law, epsilon 1e-4.",
+            _formula_points((5, 10, 50, 100), 0, 0), _measure_formula,
             _BY_SKEW(y="fraction", by="workers", ylabel="d / n"), (
         Claim("IV-B", "at n = 50 and 100, d is always smaller than n", "d < n",
-              each(holds("fraction < 1", "workers >= 50"), "skews with d < n at n = 50, 100")),
+              r.each(r.holds("fraction < 1", "workers >= 50"), "skews with d < n at n = 50, 100")),
     )),
-    _figure("fig5", "Memory of D-C and W-C relative to PKG", _BOTH, _memory_points, _measure_formula,
-            _BY_SKEW(y="value", by="series", panels="workers", ylabel="memory relative to pkg, percent",
-                     rows=_memory_rows("pkg")), (
+    _figure("fig5", "Memory of D-C and W-C relative to PKG", _BOTH, _MEMORY_POINTS, _measure_formula,
+            _memory_lines("pkg"), (
         Claim("IV-B", "D-C and W-C need at most 30 percent more memory than PKG", "<= 30 percent",
-              at_most(_memory_over("pkg"), 0.30, 0.6, "{:.1%} more by formula; counted pairs {:+.1%}"),
+              r.at_most(_memory_over("pkg"), 0.30, 0.6, "{:.1%} more by formula; counted pairs {:+.1%}"),
               "measured pairs are higher: the estimate ignores keys that enter and leave the head",
-              "100 counters and errors that count: every key looks hot, W-C has 325,966 pairs, PKG 10,997 "
-              "(z = 1.4, n = 100)"),
+              "100 counters, with their error counted in: every key looks hot; W-C has 325,966 pairs, PKG "
+              "10,997 (z = 1.4, n = 100)"),
     )),
-    _figure("fig6", "Memory of D-C and W-C relative to SG", _BOTH, _memory_points, _measure_formula,
-            _BY_SKEW(y="value", by="series", panels="workers", ylabel="memory relative to shuffle, percent",
-                     rows=_memory_rows("shuffle")), (
+    _figure("fig6", "Memory of D-C and W-C relative to SG", _BOTH, _MEMORY_POINTS, _measure_formula,
+            _memory_lines("shuffle"), (
         Claim("IV-B", "D-C and W-C need at least 80 percent less memory than SG", "79-80 percent less",
-              at_least(_saved_over_shuffle, 0.79, 0.5, "{:.1%} less by formula; counted pairs {:+.1%}"),
-              "with few messages per key SG has not reached all workers yet",
+              r.at_least(_memory_over("shuffle", sign=-1), 0.79, 0.5,
+                         "{:.1%} less by formula; counted pairs {:+.1%}"),
+              "with few messages per key, SG has not yet sent each key to all workers",
               "W-C has as many pairs as SG: 325,966 and 325,926 (z = 1.4, n = 100)"),
     )),
     _figure("fig7", "Imbalance of W-C and RR by skew and threshold", "10^4 keys, 5 sources.",
-            _threshold_points, simulated,
+            grid(_threshold_point, workers=_SCALES, z=at([*SOME_SKEWS[1::2], 2.0], SKEWS[1::2]),
+                 messages=at(2e5, 1e7), subject=_threshold_subjects), simulated,
             _BY_SKEW(y="imbalance", by="{scheme}, {threshold}", panels="workers", logy=True), (
-        Claim("V-B Q1", "W-C is ideally balanced for every threshold of at most 1/n", "ideal",
-              at_most(largest("imbalance", "threshold != '2/n'", scheme="w-choices"), 1e-3, 1e-2)),
-        Claim("V-B Q1", "W-C is more even than RR at high skew", "W-C below RR",
-              each(below("imbalance", "w-choices", RR, "workers", "threshold", factor=1.05, plus=1e-6, z=2.0,
-                         query="threshold != 'its own'"), "thresholds and scales at z = 2.0")),
+        Claim("V-B Q1", "W-C is ideally balanced at every threshold up to 1/n", "ideal",
+              r.at_most(r.largest("imbalance", "threshold != '2/n'", scheme="w-choices"), 1e-3, 1e-2)),
+        Claim("V-B Q1", "W-C is better balanced than RR at high skew", "W-C below RR",
+              r.each(r.below("imbalance", "w-choices", RR, "workers", "threshold", factor=1.05, plus=1e-6,
+                             z=2.0, query="threshold != 'its own'"), "thresholds and scales at z = 2.0")),
     )),
     _figure("fig8", "Load of head and tail on five workers", "z = 2.0, threshold 1/(8n).",
-            _split_points, _measure_split,
+            grid(scheme=schemes(PKG, "w-choices", RR), messages=at(10**6, 10**7)), _measure_split,
             Stacks("worker", ("head", "tail"), "scheme", "share of the stream", level=1 / 5), (
         Claim("V-B Q1", "PKG overloads the two workers of the hottest key", "two above 1/n",
-              graded(lambda t: sorted(_split_loads(t, PKG), reverse=True),
-                     lambda loads: loads[1] > 0.2 > loads[2],
-                     text=lambda loads: f"loads {', '.join(f'{load:.3f}' for load in loads)}")),
-        Claim("V-B Q1", "W-C is even; RR falls short of it", "W-C <= RR < PKG",
-              graded(_spreads, lambda w, rr, pkg: w <= rr < pkg and w < 1e-3, lambda w, rr,
-                     pkg: w <= rr * 1.05 < pkg,
-                     "spread W-C {:.2g}, RR {:.2g}, PKG {:.2g}")),
+              r.graded(lambda t: sorted(_split_loads(t)[PKG].dropna(), reverse=True),
+                       lambda loads: loads[1] > 0.2 > loads[2],
+                       text=lambda loads: f"loads {', '.join(f'{load:.3f}' for load in loads)}")),
+        Claim("V-B Q1", "W-C is balanced; RR falls short of it", "W-C <= RR < PKG",
+              r.graded(lambda t: tuple(_split_loads(t)[["w-choices", RR, PKG]].agg(_spread)),
+                       lambda w, rr, pkg: w <= rr < pkg and w < 1e-3,
+                       lambda w, rr, pkg: w <= rr * 1.05 < pkg, "spread W-C {:.2g}, RR {:.2g}, PKG {:.2g}")),
     )),
-    _figure("fig9", "D-C's d against the least d that is as even as W-C",
-            "Least d by bisection, imbalance at most max(W-C's, epsilon).", _least_points, _measure_least,
+    _figure("fig9", "D-C's d against the smallest d that is as balanced as W-C",
+            "Smallest d by bisection, with an imbalance of at most max(W-C's, epsilon).",
+            grid(_least_point, workers=(50, 100), z=at((1.4, 2.0), (0.8, 1.1, 1.4, 1.7, 2.0)),
+                 messages=at(2 * 10**5, 10**7),
+                 candidates=[(True, 0), *((False, seed) for seed in range(5))]),  # coinciding ones scatter
+            _measure_least,
             _BY_SKEW(y="value", by="series", panels="workers", ylabel="d / n", rows=_least_rows), (
-        Claim("V-B Q2", "the computed d is very close to the least d (distinct candidates, our default)",
+        Claim("V-B Q2", "the computed d is very close to the smallest d (distinct candidates, our default)",
               "close in all cases",
-              each(_close_to_least(True, 0.05, 1), "settings within max(1, 5 percent)", _least_text(True)),
-              "a short stream has its own p1, and one hot message more or less moves the least d"),
-        Claim("V-B Q2", "the same with candidates that may coincide, as printed (least d: mean of 5 seeds)",
+              _close_to_least(True, 0.05, 1, "settings within max(1, 5 percent)"),
+              "a short stream has its own p1, and a single hot message can shift the smallest d"),
+        Claim("V-B Q2",
+              "the same with candidates that may coincide, as printed (smallest d: mean of 5 seeds)",
               "close in all cases",
-              each(_close_to_least(False, 0.15), "settings within 15 percent", _least_text(False)),
-              "where candidates coincide the least d scatters by seed, which weighs most where d is 2",
-              "candidates may coincide; the solver tests h = 1 and |H| only, epsilon lacks a factor"),
-        Claim("V-B Q2", "the computed d is slightly larger than the least", "d >= least",
-              each(lambda t: _least(True)(t).eval("solved >= least"),
-                   "settings with d at or above the least"),
-              "Prop. 4.1 is a necessary condition, so d may also lie just below the least"),
+              _close_to_least(False, 0.15, 0, "settings within 15 percent"),
+              "with coinciding candidates the smallest d varies by seed, which matters most where d is 2",
+              "candidates may coincide; the solver only tests h = 1 and |H|, and epsilon lacks a factor"),
+        Claim("V-B Q2", "the computed d is slightly larger than the smallest", "d >= smallest",
+              r.each(lambda t: _least(t, True).eval("solved >= least"),
+                     "settings with d at or above the smallest"),
+              "Prop. 4.1 is a necessary condition, so d may also be just below the smallest"),
     )),
-    _figure("fig10", "Imbalance by skew, workers and keys", "Mean of I(t), 5 sources.", _skew_points,
+    _figure("fig10", "Imbalance by skew, workers and keys", "Mean of I(t), 5 sources.",
+            grid(_law_point, workers=_SCALES, keys=at((10**4, 10**5), (10**4, 10**5, 10**6)),
+                 messages=at(2e5, 1e7), z=at([0.8, 1.4, 2.0], SKEWS[1::2]), scheme=schemes(PKG, *HEAD, RR)),
             simulated, _BY_SKEW(y="imbalance_mean", panels="n = {workers}, {keys_in_law:.0e} keys", logy=True,
-                     ylabel="imbalance"), (
-        Claim("V-B Q3", "W-C's imbalance is lowest and constantly low",
+                                ylabel="imbalance"), (
+        Claim("V-B Q3", "W-C's imbalance is the lowest and stays low",
               "near 0 (below 1e-5 at z = 2, n = 100)",
-              at_most(largest("imbalance", scheme="w-choices", workers=100, z=2.0), 1e-5, 1e-3),
+              r.at_most(r.largest("imbalance", scheme="w-choices", workers=100, z=2.0), 1e-5, 1e-3),
               peer="1e-7 in the authors' simulator"),
         Claim("V-B Q3", "PKG's imbalance at z = 2, n = 100 is p1/2 - 1/n", "0.294",
-              graded(_pkg_against_bound, lambda found, law: abs(found / law - 1) <= 0.03,
-                     lambda found, law: abs(found / law - 1) <= 0.1, "{:.4f} against {:.4f}"),
+              r.graded(lambda t: (t.value("imbalance", scheme=PKG, workers=100, z=2.0, keys_in_law=KEYS),
+                                  float(probabilities(2.0)[0]) / 2 - 1 / 100),
+                       lambda found, law: abs(found / law - 1) <= 0.03,
+                       lambda found, law: abs(found / law - 1) <= 0.1, "{:.4f} against {:.4f}"),
               peer="0.29 in the authors' simulator"),
         Claim("V-B Q3", "the number of keys does not change the imbalance", "same curves",
-              each(_by_number_of_keys,
-                   "settings where ten times the keys change PKG's imbalance less than twofold")),
+              r.each(_by_number_of_keys,
+                     "settings where ten times the keys change PKG's imbalance by less than twofold")),
         Claim("V-B Q3", "D-C and RR stay far below PKG at high skew and scale", "much lower",
-              each(below("imbalance_mean", ("d-choices", RR), PKG, "z", "keys_in_law", factor=1 / 3,
-                         strictly=True, query="z >= 1.4", workers=100), "settings at n = 100, z >= 1.4"),
+              r.each(r.below("imbalance_mean", ("d-choices", RR), PKG, "z", "keys_in_law", factor=1 / 3,
+                             strictly=True, query="z >= 1.4", workers=100), "settings at n = 100, z >= 1.4"),
               peer="D-C 6.1e-4, PKG 0.15 (z = 1.4, n = 100)"),
     )),
     _figure("fig11", "Imbalance on WP, TW and CT by the number of workers", "Mean of I(t), 5 sources.",
-            _real_points("WP", "TW", "CT"), simulated, _REAL, (
-        Claim("V-B Q3", "at larger scales PKG is less even than D-C and W-C", "PKG higher", _WORSE, _TWICE),
-        Claim("V-B Q3", "W-C is more even than D-C", "W-C <= D-C",
-              each(below("imbalance_mean", "w-choices", "d-choices", "workers", "data", factor=1.05,
-                         plus=1e-7),
-                   "settings where W-C is at least as even as D-C")),
+            grid(on_stream, data=streams("WP", "TW", "CT"), **_REAL_POINTS), simulated, _REAL, (
+        Claim("V-B Q3", "at larger scales PKG is worse balanced than D-C and W-C", "PKG higher", _WORSE,
+              _TWICE),
+        Claim("V-B Q3", "W-C is better balanced than D-C", "W-C <= D-C",
+              r.each(r.below("imbalance_mean", "w-choices", "d-choices", "workers", "data", factor=1.05,
+                             plus=1e-7),
+                     "settings where W-C is at least as balanced as D-C")),
         Claim("V-B Q3", "D-C stays within s x epsilon in the worst case", "5e-4",
-              at_most(largest("imbalance_mean", "data != 'CT'", scheme="d-choices"), 5 * EPSILON,
-                      50 * EPSILON),
-              "I(t) is averaged from the first percent on, when a head key is still unknown"),
+              r.at_most(r.largest("imbalance_mean", "data != 'CT'", scheme="d-choices"), 5 * EPSILON,
+                        50 * EPSILON),
+              "I(t) is averaged from the first percent on, when head keys are still unknown"),
     )),
-    _figure("fig12", "Imbalance over time on TW, WP and CT", "5 sources.", _time_points, simulated,
+    _figure("fig12", "Imbalance over time on TW, WP and CT", "5 sources.",
+            grid(on_stream, data=streams("TW", "WP", "CT"), workers=at(100, (20, 50, 100)), over_time=True,
+                 scheme=schemes(PKG, *HEAD)), simulated,
             Lines(x="messages", y="imbalance", panels="{data}, n = {workers}", logy=True, ylabel="I(t)",
                   markers=False), (
         Claim("V-B Q3", "imbalance stays relatively stable through the run", "stable",
-              each(_stable, "streams where PKG's I(t) stays within a factor of 3 after the first quarter"),
+              r.each(_stable, "streams where PKG's I(t) stays within a factor of 3 after the first quarter"),
               _TWICE),
     )),
     _figure("fig13", "Throughput by skew",
-            "Queueing model: 80 workers of 1 ms, 48 sources, arrivals that saturate SG. The paper ran Storm.",
-            _cluster_points, simulated, _BY_SKEW(y="throughput", ylabel="messages per second"), (
+            "Queueing model: 80 workers of 1 ms, 48 sources, an arrival rate that saturates SG. The paper "
+            "ran Storm.",
+            _CLUSTER_POINTS, simulated, _BY_SKEW(y="throughput", ylabel="messages per second"), (
         Claim("V-B Q4", "D-C and W-C match SG's throughput", "equal",
-              each(below("throughput", "shuffle", HEAD, "z", factor=1 / 0.9),
-                   "settings within 10 percent of SG's throughput")),
-        Claim("V-B Q4", "at best 1.5 times PKG's throughput", "1.5x",
-              best_times("throughput", HEAD, PKG, "z", paper=1.5), _QUEUE),
-        Claim("V-B Q4", "at best 2.3 times KG's throughput", "2.3x",
-              best_times("throughput", HEAD, "key", "z", paper=2.3), _QUEUE),
+              r.each(r.below("throughput", "shuffle", HEAD, "z", factor=1 / 0.9),
+                     "settings within 10 percent of SG's throughput")),
+        Claim("V-B Q4", "up to 1.5 times PKG's throughput", "1.5x",
+              r.best_times("throughput", HEAD, PKG, "z", paper=1.5), _QUEUE),
+        Claim("V-B Q4", "up to 2.3 times KG's throughput", "2.3x",
+              r.best_times("throughput", HEAD, "key", "z", paper=2.3), _QUEUE),
     )),
-    _figure("fig14", "Latency by skew", "Queueing model as in Fig. 13.", _cluster_points, simulated,
+    _figure("fig14", "Latency by skew", "Queueing model as in Fig. 13.", _CLUSTER_POINTS, simulated,
             _BY_SKEW(y="latency_p99", ylabel="p99 of latency, s", logy=True), (
-        Claim("V-B Q4", "at best 60 percent below PKG's p99", "-60 percent",
-              at_least(reduction("latency_p99", HEAD, PKG, "z"), 0.60, 0.1,
-                       lambda cut: f"-{100 * cut:.4g} percent")),
-        Claim("V-B Q4", "at best 75 percent below KG's p99", "-75 percent",
-              at_least(reduction("latency_p99", HEAD, "key", "z"), 0.75, 0.1,
-                       lambda cut: f"-{100 * cut:.4g} percent")),
+        Claim("V-B Q4", "up to 60 percent below PKG's p99", "-60 percent",
+              r.at_least(r.reduction("latency_p99", HEAD, PKG, "z"), 0.60, 0.1,
+                         lambda cut: f"-{100 * cut:.4g} percent")),
+        Claim("V-B Q4", "up to 75 percent below KG's p99", "-75 percent",
+              r.at_least(r.reduction("latency_p99", HEAD, "key", "z"), 0.75, 0.1,
+                         lambda cut: f"-{100 * cut:.4g} percent")),
     )),
     _figure("table1", "The streams", "Messages, keys, share of the hottest key.",
             data_points("WP", "TW", "CT"), measure_data, None, (

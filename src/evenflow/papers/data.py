@@ -1,7 +1,7 @@
-"""The papers' data sets and what stands for them: their own files cannot be had.
+"""The papers' data sets and what stands in for them: the original files are not available.
 
-A folder of real streams (``EVENFLOW_DATA``, or ``--data NAME=SPEC`` one by one) resembles them; without it
-generated streams with the same skew do, so that every figure can be made anywhere. Captions say which.
+Comparable real streams come from a folder (``EVENFLOW_DATA``) or one by one (``--data NAME=SPEC``); without
+them, generated streams with the same skew are used, so every figure can be made anywhere. Captions say which.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def data_sets(folder: str | None = None, given: Mapping[str, str] | None = None)
 
 
 def described(name: str, spec: str) -> str:
-    """Say what stands for a data set, for a caption."""
+    """Describe what stands in for a data set, for a caption."""
     if name in REAL and REAL[name] in spec:
         return f"{REAL[name]} stands in for {name}"
     if GENERATED.get(name) == spec:

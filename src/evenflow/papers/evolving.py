@@ -9,31 +9,18 @@ queueing model; Fig. 4 measures an engine and belongs there.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
 import evenflow as ef
+from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Bars, Lines, relative
+from evenflow.papers.grid import at, grid, joined, schemes, streams
 from evenflow.papers.measures import data_points, measure_data, same_streams, simulated
-from evenflow.papers.rules import (
-    Rule,
-    all_of,
-    at_least,
-    at_most,
-    at_scale,
-    average,
-    below,
-    compared,
-    each,
-    graded,
-    largest,
-    near,
-    ratio,
-    reduction,
-)
 from evenflow.papers.table import Table
 from evenflow.simulator import Rescale, simulate
 from evenflow.streams import open_stream
@@ -45,6 +32,7 @@ SKEWS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 LAW = "10^5 keys; the ranks reverse for the last fifth (our reading of the text)."
 ALONE = "fish, one source"
 TOGETHER = ", one stream"
+_Points = Callable[[RunConfig], list[Row]]
 SATURATED = "Queueing model at shuffle grouping's saturation."
 
 
@@ -64,8 +52,64 @@ def _point(scheme: str, stream: str, workers: int, sources: int = 5, **more: Any
     return point | more
 
 
-def _sketch_points(config: RunConfig) -> list[Row]:
-    """Return head schemes with too few and with enough counters."""
+def _real_point(data: tuple[str, str], label: str = "", **point: Any) -> Row:
+    name, stream = data
+    return _point(stream=stream, labels={"label": label or point["scheme"], "data": name}, **point)
+
+
+def _subject_point(subject: tuple[str, str, Row], **point: Any) -> Row:
+    """Return the point of a scheme with parameters, under a name of its own."""
+    label, scheme, parameters = subject
+    return _real_point(label=label, scheme=scheme, parameters=parameters, **point)
+
+
+def _zipf_point(z: float, messages: float, seed: int = 1, label: str = "", **point: Any) -> Row:
+    labels = {"label": label or point["scheme"], "z": z}
+    return _point(stream=evolving(z, messages, seed), labels=labels, **point)
+
+
+def _together_point(z: float, messages: float, scheme: str, workers: int) -> Row:
+    labels = {"label": f"{scheme}{TOGETHER}", "z": z}
+    return {"scheme": scheme, "stream": evolving(z, messages), "workers": workers, "labels": labels}
+
+
+def _variants(variants: Mapping[str, Row] | Callable[[RunConfig], Mapping[str, Row]], **more: Any) -> _Points:
+    """Return points of FISH with other parameters.
+
+    What FISH does by default is spelled with no parameters, so that all figures share it; a threshold
+    ``factor`` becomes ``theta``, and ``capacity`` is spelled for half of the workers.
+    """
+
+    def subjects(config: RunConfig) -> list[tuple[str, str, Row]]:
+        found = variants(config) if callable(variants) else variants
+        own = [(label, "fish", parameters) for label, parameters in found.items()]
+        return own + [(name, name, {}) for name in config.joining]
+
+    def point(subject: tuple[str, str, Row], workers: int, capacity: str = "", **point: Any) -> Row:
+        label, scheme, parameters = subject
+        if "factor" in parameters:
+            parameters = {"theta": parameters["factor"] / workers}
+        found = _zipf_point(label=label, scheme=scheme, parameters=parameters, workers=workers, **point)
+        if capacity:
+            found["queueing"]["capacity"] = capacity.format(half=workers // 2)
+        return found
+
+    return grid(point, workers=at(64, WORKERS), z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2, 3)),
+                subject=subjects, **more)  # fmt: skip
+
+
+def _decays(config: RunConfig) -> dict[str, Row]:
+    values = config.pick((0.0, 0.2, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    return {f"{value:g}": {"decay": value} if value != 0.2 else {} for value in values}
+
+
+def _thresholds(config: RunConfig) -> dict[str, Row]:
+    factors = config.pick((2.0, 0.25), (2.0, 1.0, 0.5, 0.25, 0.125))
+    return {f"{factor:g}/n": {"factor": factor} if factor != 0.25 else {} for factor in factors}
+
+
+def _sketches(config: RunConfig) -> list[tuple[str, str, Row]]:
+    """Return head schemes with too few and with enough counters, and what they are compared with."""
     subjects: list[tuple[str, str, Row]] = [
         ("FG", "key", {}),
         ("PKG", "partial-key", {}),
@@ -73,113 +117,25 @@ def _sketch_points(config: RunConfig) -> list[Row]:
     ]
     for label, scheme in (("D-C", "d-choices"), ("W-C", "w-choices")):
         subjects += [(f"{label}{size}", scheme, {"capacity": size}) for size in (100, 1000)]
-    subjects += [(name, name, {}) for name in config.joining]
-    return [
-        _point(scheme, config.stream("AM"), n, parameters=parameters, labels={"label": label, "data": "AM"})
-        for n in config.pick((16, 128), WORKERS)
-        for label, scheme, parameters in subjects
-    ]
+    return [*subjects, *((name, name, {}) for name in config.joining)]
 
 
-def _real_points(config: RunConfig) -> list[Row]:
-    return [
-        _point(scheme, config.stream(name), n, labels={"label": scheme, "data": name})
-        for name in ("AM", "MT")
-        for n in config.pick((16, 128), WORKERS)
-        for scheme in config.schemes("shuffle", "partial-key", "d-choices", "w-choices", "fish", "fill")
-    ]
-
-
-def _zipf_points(config: RunConfig) -> list[Row]:
-    schemes = ("shuffle", "partial-key", "d-choices", "w-choices", "fish", "fill", "key")
-    return [
-        _point(scheme, evolving(z, config.pick(1e6, 5e6), seed), n, labels={"label": scheme, "z": z})
-        for n in config.pick((16, 128), WORKERS)
-        for z in config.pick((1.0, 2.0), SKEWS)
-        for seed in range(1, config.pick(1, 10) + 1)
-        for scheme in config.schemes(*schemes)
-    ]
-
-
-def _long_points(config: RunConfig) -> list[Row]:
-    """Return the points of Fig. 10, and all tuples of Table 2 as one stream: memory grows with its length."""
-    together = [
-        {"scheme": scheme, "stream": evolving(z, config.pick(1e7, 5e7)), "workers": 128}
-        | {"labels": {"label": f"{scheme}{TOGETHER}", "z": z}}
-        for z in config.pick((1.0, 2.0), SKEWS)
-        for scheme in ("key", "shuffle", "fish")
-    ]
-    return [*_zipf_points(config), *together]
-
-
-def _memory_points(config: RunConfig) -> list[Row]:
-    """Return the points of Fig. 20, and FISH from one source: the paper does not say how many there are."""
-    alone = [
-        _point("fish", evolving(z, config.pick(1e6, 5e6), seed), 128, 1, labels={"label": ALONE, "z": z})
-        for z in config.pick((1.0, 2.0), SKEWS)
-        for seed in range(1, config.pick(1, 3) + 1)
-    ]
-    return [*_long_points(config), *alone]
-
-
-def _variants(config: RunConfig, variants: dict[str, Row]) -> list[Row]:
-    """Return points of FISH with other parameters.
-
-    What FISH does by default is spelled with no parameters, so that all figures share it.
-    """
-    subjects = [(label, "fish", parameters) for label, parameters in variants.items()]
-    subjects += [(name, name, {}) for name in config.joining]
-    stream = partial(evolving, messages=config.pick(1e6, 5e6))
-    return [
-        _point(scheme, stream(z, seed=seed), n, parameters=parameters, labels={"label": label, "z": z})
-        for n in config.pick((64,), WORKERS)
-        for z in config.pick((1.0, 2.0), SKEWS)
-        for seed in range(1, config.pick(1, 3) + 1)
-        for label, scheme, parameters in subjects
-    ]
-
-
-def _decay_points(config: RunConfig) -> list[Row]:
-    values = config.pick((0.0, 0.2, 1.0), (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
-    return _variants(config, {f"{value:g}": {"decay": value} if value != 0.2 else {} for value in values})
-
-
-def _threshold_points(config: RunConfig) -> list[Row]:
-    factors = config.pick((2.0, 0.25), (2.0, 1.0, 0.5, 0.25, 0.125))
-    points = _variants(config, {f"{factor:g}/n": {"factor": factor} for factor in factors})
-    for point in points:
-        factor = point.pop("parameters", {}).get("factor", 0.25)
-        if factor != 0.25:
-            point["parameters"] = {"theta": factor / point["workers"]}
-    return points
-
-
-def _assignment_points(config: RunConfig) -> list[Row]:
-    """Return FISH with and without its assignment, where half of the workers are twice as fast."""
-    points = _variants(config, {"w/ hwa": {"assignment": "backlog"}, "w/o hwa": {"assignment": "counts"}})
-    for point in points:
-        half = point["workers"] // 2
-        point["queueing"] = point["queueing"] | {"capacity": f"{half}x2,{half}x1"}
-    return points
-
-
-def _churn_points(config: RunConfig) -> list[Row]:
-    return [
-        {"workers": n, "change": change, "z": z, "ring": ring, "messages": config.pick(1_000_000, 5_000_000)}
-        for n in config.pick((64,), WORKERS)
-        for change in (1, -1)
-        for z in config.pick((1.0, 2.0), SKEWS)
-        for ring in (True, False)
-    ]
-
-
-def _cluster_points(config: RunConfig) -> list[Row]:
-    schemes = ("key", "partial-key", "d-choices", "w-choices", "shuffle", "fish", "fill")
-    return [
-        _point(scheme, config.stream(name), 128, SOURCES, labels={"label": scheme, "data": name})
-        for name in ("MT", "AM")
-        for scheme in config.schemes(*schemes)
-    ]
+_MESSAGES, _SKEWS, _SCALES = at(1e6, 5e6), at((1.0, 2.0), SKEWS), at((16, 128), WORKERS)
+_SUBJECTS = ("shuffle", "partial-key", "d-choices", "w-choices", "fish", "fill")
+_SKETCH_POINTS = grid(_subject_point, data=streams("AM"), workers=_SCALES, subject=_sketches)
+_REAL_POINTS = grid(_real_point, data=streams("AM", "MT"), workers=_SCALES, scheme=schemes(*_SUBJECTS))
+_ZIPF_POINTS = grid(_zipf_point, workers=_SCALES, z=_SKEWS, messages=_MESSAGES,
+                    seed=at(1, tuple(range(1, 11))), scheme=schemes(*_SUBJECTS, "key"))  # fmt: skip
+# all tuples of Table 2 as one stream: memory grows with its length
+_TOGETHER_POINTS = grid(_together_point, z=_SKEWS, messages=at(1e7, 5e7), scheme=("key", "shuffle", "fish"),
+                        workers=128)  # fmt: skip
+# the paper does not say how many sources there are
+_ALONE_POINTS = grid(_zipf_point, z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2, 3)), scheme="fish",
+                     label=ALONE, workers=128, sources=1)  # fmt: skip
+_CHURN_POINTS = grid(workers=at(64, WORKERS), change=(1, -1), z=_SKEWS, ring=(True, False),
+                     messages=at(1_000_000, 5_000_000))  # fmt: skip
+_CLUSTER_POINTS = grid(_real_point, data=streams("MT", "AM"), workers=128, sources=SOURCES, scheme=schemes(
+    "key", "partial-key", "d-choices", "w-choices", "shuffle", "fish", "fill"))  # fmt: skip
 
 
 def _measure_churn(workers: int, change: int, z: float, ring: bool, messages: int) -> list[Row]:
@@ -192,28 +148,28 @@ def _measure_churn(workers: int, change: int, z: float, ring: bool, messages: in
 # Rules and figures that several claims share
 
 
-def _fish_memory(label: str, to: str = "key") -> Rule:
-    found = ratio("replicas", label, to, "workers", "z", take=lambda r: (r.max(), r.min()))
-    return at_most(found, 3.0, 6.0, "{1:.2f}x to {0:.2f}x")
+def _fish_memory(label: str, to: str = "key") -> r.Rule:
+    found = r.ratio("replicas", label, to, "workers", "z", take=lambda ratios: (ratios.max(), ratios.min()))
+    return r.at_most(found, 3.0, 6.0, "{1:.2f}x to {0:.2f}x")
 
 
-def _of_shuffle(limit: float, **where: Any) -> Rule:
-    found = ratio("replicas", f"fish{TOGETHER}", f"shuffle{TOGETHER}", "workers", "z", **where)
-    return at_most(found, limit, 3 * limit, "{:.2%}")
+def _of_shuffle(limit: float, **where: Any) -> r.Rule:
+    found = r.ratio("replicas", f"fish{TOGETHER}", f"shuffle{TOGETHER}", "workers", "z", **where)
+    return r.at_most(found, limit, 3 * limit, "{:.2%}")
 
 
-def _faster(other: str, paper: float, *by: str) -> Rule:
+def _faster(other: str, paper: float, *by: str) -> r.Rule:
     """Judge the best factor by which FISH is faster: at least 70 percent of the paper's."""
-    return at_least(ratio("makespan", other, "fish", *by), 0.7 * paper, 1.05, "{:.2f}x")
+    return r.at_least(r.ratio("makespan", other, "fish", *by), 0.7 * paper, 1.05, "{:.2f}x")
 
 
-def _more(other: str, paper: float) -> Rule:
-    return at_least(ratio("throughput", "fish", other, "data"), 0.85 * paper, 1.02, "{:.2f}x")
+def _more(other: str, paper: float) -> r.Rule:
+    return r.at_least(r.ratio("throughput", "fish", other, "data"), 0.85 * paper, 1.02, "{:.2f}x")
 
 
-def _cut(column: str, paper: float) -> Rule:
-    found = reduction(column, "fish", "w-choices", "data")
-    return at_least(found, paper, 0.05, lambda best: f"{-best:.0%}")
+def _cut(column: str, paper: float) -> r.Rule:
+    found = r.reduction(column, "fish", "w-choices", "data")
+    return r.at_least(found, paper, 0.05, lambda best: f"{-best:.0%}")
 
 
 def _memory_lines(to: str, ylabel: str) -> Lines:
@@ -240,26 +196,26 @@ _BOTH = Lines(x="z", y={"makespan": "execution time, s", "memory": "pairs per ke
 _CLUSTER = partial(Bars, x="label", by="data", logy=True)
 
 _REPAIRED = (
-    "D-C and W-C as we read them find the head with enough counters and repair what the published code gets "
-    "wrong, so they lose far less to drift than in the paper."
+    "Our D-C and W-C find the head with enough counters and fix what the published code gets wrong, so they "
+    "lose far less to drift than in the paper."
 )
-_STAND_IN = "The stand-in streams drift and are skewed in other measures than the paper's."
+_STAND_IN = "The stand-in streams differ from the paper's in drift and skew."
 _SOON = (
-    "A key that becomes hot passes the threshold of 1/(4n) of all messages so far after a few percent of the "
-    "stream and gets its workers then; the paper's factor is of the order of leaving it on two to the end."
+    "A newly hot key exceeds 1/(4n) of all messages so far after a few percent of the stream and gets its "
+    "workers then; the paper's factor corresponds to leaving it on two workers to the end."
 )
 _MISTAKEN = (
     "Three messages in an epoch of 1000 make a key hot at 128 workers (threshold 1/512), and each source "
-    "errs with other keys. The paper does not say how many sources it simulates; with epochs of 10,000 runs "
-    "of 5 M need 2.0x."
+    "mistakes different keys for hot ones. The paper does not say how many sources it simulates; with "
+    "epochs of 10,000, runs of 5 M need 2.0x."
 )
 _GROWS = (
     "SG's memory grows with the messages per key, up to the paper's 50 M tuples; FISH's grows as well, by "
-    "keys that are mistaken for hot ones (see Fig. 11)."
+    "keys mistaken for hot ones (see Fig. 11)."
 )
-_RARE = "Many of the 10^5 keys come once or twice in a half, so they have few pairs to lose or to double."
+_RARE = "Many of the 10^5 keys occur once or twice per half, so they have few pairs to lose or to double."
 _STILL_TWO = (
-    "A key below 2/n still has two workers, which is enough for it; any above is hot under each threshold."
+    "A key below 2/n still has two workers, which suffices; a key above it is hot at every threshold."
 )
 _MODEL = f"{SATURATED} {LAW}"
 _PAIRS = f"Pairs. Runs of 5 M; one stream: all 50 M tuples (a fifth of both at scale small). {LAW}"
@@ -272,31 +228,31 @@ EXPERIMENTS = [
         Claim("6.1", "sizes of MT and AM", "MT 49.21 M, 0.39 M keys; AM 7.91 M, 0.25 M keys",
               same_streams(MT=(49.21e6, 0.39e6, None), AM=(7.91e6, 0.25e6, None))),
     )),
-    _figure("fig2", "Latency on AM by the number of workers", SATURATED, _sketch_points, simulated, _LATENCY,
+    _figure("fig2", "Latency on AM by the number of workers", SATURATED, _SKETCH_POINTS, simulated, _LATENCY,
             (
-        Claim("2.3", "one or two workers per key give a high p99", "FG 3945 ms, PKG 2808 ms",
-              at_least(at_scale(ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"),
+        Claim("2.3", "one or two workers per key lead to a high p99", "FG 3945 ms, PKG 2808 ms",
+              r.at_least(r.at_scale(r.ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"),
               _STAND_IN),
     )),
-    _figure("fig3", "Memory on AM by the number of workers", "Pairs per key.", _sketch_points, simulated,
+    _figure("fig3", "Memory on AM by the number of workers", "Pairs per key.", _SKETCH_POINTS, simulated,
             Lines(x="workers", y="memory", logy=True), (
         Claim("2.3", "with 100 counters D-C and W-C cost nearly what SG costs", "D-C100, W-C100 like SG",
-              each(at_scale(all_of(*(compared("memory", check=f"`{name}100` > 1.5 * `{name}1000`")
+              r.each(r.at_scale(r.all_of(*(r.compared("memory", check=f"`{name}100` > 1.5 * `{name}1000`")
                                      for name in ("D-C", "W-C")))),
-                   "schemes whose memory grows by half with 100 counters"), _STAND_IN),
+                     "schemes whose memory grows by half with 100 counters"), _STAND_IN),
         Claim("2.3", "SG costs up to 23 times FG at 128 workers", "23.16x",
-              near(at_scale(average("memory", label="SG")), 23.16, 0.3, 1.0, "{:.2f}x"), _STAND_IN),
+              r.near(r.at_scale(r.average("memory", label="SG")), 23.16, 0.3, 1.0, "{:.2f}x"), _STAND_IN),
     )),
     _figure("fig4", "Fluctuation of a worker's speed",
-            "A measurement of an engine: see the deployments on Spark.", lambda config: [], simulated, None, (
-        Claim("3", "the same work takes the same time on a worker", "within 4.37 percent",
-              at_most(largest("change"), 0.0437, 0.1),
-              "no simulation can show how an engine's speed changes"),
+            "A measurement of an engine; see the deployments on Spark.", grid(never=()), simulated, None, (
+        Claim("3", "the same work takes a worker the same time", "within 4.37 percent",
+              r.at_most(r.largest("change"), 0.0437, 0.1),
+              "a simulation cannot show how an engine's speed fluctuates"),
     )),
-    _figure("fig9", "Execution time relative to SG on AM and MT", SATURATED, _real_points, simulated,
+    _figure("fig9", "Execution time relative to SG on AM and MT", SATURATED, _REAL_POINTS, simulated,
             _time_lines("workers", "data"), (
-        Claim("6.2", "FISH is within 1.07 of SG", "1.07x",
-              at_most(ratio("makespan", "fish", "shuffle", "workers", "data"), 1.07, 2 * 1.07, "{:.3f}x")),
+        Claim("6.2", "FISH is within 1.07 times SG", "1.07x",
+              r.at_most(r.ratio("makespan", "fish", "shuffle", "workers", "data"), 1.07, 2.14, "{:.3f}x")),
         Claim("6.2", "up to 8.32 times faster than PKG", "8.32x",
               _faster("partial-key", 8.32, "workers", "data"), _STAND_IN),
         Claim("6.2", "up to 7.44 times faster than D-C", "7.44x",
@@ -304,84 +260,89 @@ EXPERIMENTS = [
         Claim("6.2", "up to 6.95 times faster than W-C", "6.95x",
               _faster("w-choices", 6.95, "workers", "data"), _REPAIRED),
     )),
-    _figure("fig10", "Execution time relative to SG by skew", _MODEL, _zipf_points, simulated,
+    _figure("fig10", "Execution time relative to SG by skew", _MODEL, _ZIPF_POINTS, simulated,
             _time_lines("z", "workers", logy=True), (
-        Claim("6.2", "FISH is within 1.32 of SG at any number of workers", "1.32x",
-              at_most(ratio("makespan", "fish", "shuffle", "workers", "z"), 1.35, 2 * 1.35, "{:.3f}x")),
+        Claim("6.2", "FISH is within 1.32 times SG at any number of workers", "1.32x",
+              r.at_most(r.ratio("makespan", "fish", "shuffle", "workers", "z"), 1.35, 2 * 1.35, "{:.3f}x")),
         Claim("6.2", "up to 13.57 times faster than D-C", "13.57x",
               _faster("d-choices", 13.57, "workers", "z"), _REPAIRED),
         Claim("6.2", "up to 12.05 times faster than W-C", "12.05x",
               _faster("w-choices", 12.05, "workers", "z"), _REPAIRED),
     )),
-    _figure("fig11", "Memory relative to FG by skew", _PAIRS, _memory_points, simulated,
+    _figure("fig11", "Memory relative to FG by skew", _PAIRS,
+            joined(_ZIPF_POINTS, _TOGETHER_POINTS, _ALONE_POINTS), simulated,
             _memory_lines("key", "memory / FG's"), (
         Claim("6.2", "FISH's memory is at most 2.61 times FG's (five sources)", "1.11x to 2.61x",
               _fish_memory("fish"), _MISTAKEN),
         Claim("6.2", "the same from one source, at 128 workers", "1.11x to 2.61x", _fish_memory(ALONE),
               _MISTAKEN),
-        Claim("6.2", "the same of all tuples as one stream, at 128 workers", "1.11x to 2.61x",
+        Claim("6.2", "the same with all tuples as one stream, at 128 workers", "1.11x to 2.61x",
               _fish_memory(f"fish{TOGETHER}", f"key{TOGETHER}"), _MISTAKEN),
         Claim("6.2", "SG's is 15 to 88 times FG's at 128 workers (one stream)", "15.52x to 88.32x",
-              graded(ratio("replicas", f"shuffle{TOGETHER}", f"key{TOGETHER}", "workers", "z",
-                           take=lambda r: (r.min(), r.max())),
-                     lambda low, high: abs(high / 88.32 - 1) <= 0.3 and abs(low / 15.52 - 1) <= 0.3,
-                     lambda low, high: low > 3, "{:.1f}x to {:.1f}x"),
-              "SG's memory grows with the messages per key: as the paper's only with its 50 M tuples"),
+              r.graded(r.ratio("replicas", f"shuffle{TOGETHER}", f"key{TOGETHER}", "workers", "z",
+                               take=lambda ratios: (ratios.min(), ratios.max())),
+                       lambda low, high: abs(high / 88.32 - 1) <= 0.3 and abs(low / 15.52 - 1) <= 0.3,
+                       lambda low, high: low > 3, "{:.1f}x to {:.1f}x"),
+              "SG's memory grows with the messages per key; it matches only with the paper's 50 M tuples"),
     )),
-    _figure("fig12", "Decay: execution time and memory", _MODEL, _decay_points, simulated, _BOTH, (
+    _figure("fig12", "Decay: execution time and memory", _MODEL, _variants(_decays), simulated, _BOTH, (
         Claim("6.3", "without decay (1.0) execution takes much longer", "up to 12.14x",
-              near(at_scale(ratio("makespan", "1", "0.2", "z")), 12.14, 0.3, 1.02, "{:.2f}x"), _SOON),
+              r.near(r.at_scale(r.ratio("makespan", "1", "0.2", "z")), 12.14, 0.3, 1.02, "{:.2f}x"), _SOON),
         Claim("6.3", "forgetting everything (0) costs memory at low skew", "2.65x at z = 1.0",
-              near(at_scale(ratio("memory", "0", "0.2", z=1.0)), 2.65, 0.3, 1.01, "{:.2f}x"),
-              "a key that returns finds its old workers here: candidates are nested"),
+              r.near(r.at_scale(r.ratio("memory", "0", "0.2", z=1.0)), 2.65, 0.3, 1.01, "{:.2f}x"),
+              "a returning key finds its old workers here, because candidates are nested"),
     )),
-    _figure("fig13", "Threshold: execution time and memory", _MODEL, _threshold_points, simulated, _BOTH, (
-        Claim("6.3", "only the threshold 2/n unbalances", "2/n",
-              at_least(at_scale(ratio("makespan", "2/n", "0.25/n", "z")), 1.1, 1.01,
-                       "2/n takes {:.3f} times as long as 1/(4n)"), _STILL_TWO),
+    _figure("fig13", "Threshold: execution time and memory", _MODEL, _variants(_thresholds), simulated,
+            _BOTH, (
+        Claim("6.3", "only the threshold 2/n causes imbalance", "2/n",
+              r.at_least(r.at_scale(r.ratio("makespan", "2/n", "0.25/n", "z")), 1.1, 1.01,
+                         "2/n takes {:.3f} times as long as 1/(4n)"), _STILL_TWO),
     )),
     _figure("fig14", "With and without epochs", _MODEL,
-            lambda config: _variants(config, {"w/ epoch": {}, "w/o epoch": {"epochs": False}}), simulated,
-            _BOTH, (
+            _variants({"w/ epoch": {}, "w/o epoch": {"epochs": False}}), simulated, _BOTH, (
         Claim("6.4", "epochs shorten execution", "up to 11.91x",
-              near(ratio("makespan", "w/o epoch", "w/ epoch", "workers", "z"), 11.91, 0.3, 1.05, "{:.2f}x"),
-              _SOON),
+              r.near(r.ratio("makespan", "w/o epoch", "w/ epoch", "workers", "z"), 11.91, 0.3, 1.05,
+                     "{:.2f}x"), _SOON),
     )),
     _figure("fig15", "CHK against D-C's and W-C's choices", _MODEL,
-            lambda config: _variants(config, {"CHK": {}, "w/ W-C": {"choices": "w-choices"},
-                                              "w/ D-C": {"choices": "d-choices"}}), simulated, _BOTH, (
+            _variants({"CHK": {}, "w/ W-C": {"choices": "w-choices"}, "w/ D-C": {"choices": "d-choices"}}),
+            simulated, _BOTH, (
         Claim("6.4", "CHK needs less memory than W-C's choices", "less",
-              each(below("memory", "CHK", "w/ W-C", "workers", "z", factor=1.001),
-                   "settings where CHK needs no more memory than W-C's choices")),
+              r.each(r.below("memory", "CHK", "w/ W-C", "workers", "z", factor=1.001),
+                     "settings where CHK needs no more memory than W-C's choices")),
     )),
     _figure("fig16", "With and without heuristic worker assignment",
-            f"Half of the workers twice as fast. {_MODEL}", _assignment_points, simulated, _BOTH, (
-        Claim("6.4", "inferring backlogs shortens execution where workers differ", "up to 2.61x",
-              near(ratio("makespan", "w/o hwa", "w/ hwa", "workers", "z"), 2.61, 0.3, 1.05, "{:.2f}x"),
-              "where half of the workers are twice as fast, equal shares cost 1.5 times at most"),
+            f"Half of the workers twice as fast. {_MODEL}",
+            _variants({"w/ hwa": {"assignment": "backlog"}, "w/o hwa": {"assignment": "counts"}},
+                      capacity="{half}x2,{half}x1"), simulated, _BOTH, (
+        Claim("6.4", "inferring backlogs shortens execution on heterogeneous workers", "up to 2.61x",
+              r.near(r.ratio("makespan", "w/o hwa", "w/ hwa", "workers", "z"), 2.61, 0.3, 1.05, "{:.2f}x"),
+              "with half of the workers twice as fast, equal shares cost at most 1.5 times"),
     )),
-    _figure("fig17", "A worker more or less at half, with and without consistent hashing", LAW, _churn_points,
+    _figure("fig17", "Adding or removing a worker halfway, with and without consistent hashing", LAW,
+            _CHURN_POINTS,
             _measure_churn, Lines(x="z", y="memory", panels="{change}, n = {workers}", xlabel="skew z"), (
         Claim("6.5", "without consistent hashing memory doubles at low skew", "about 2x",
-              near(ratio("memory", "w/o CH", "w/ CH", "workers", "change", take=min, z=1.0), 2.0, 0.3, 1.05,
-                   "{:.2f}x"), _RARE),
+              r.near(r.ratio("memory", "w/o CH", "w/ CH", "workers", "change", take=min, z=1.0), 2.0, 0.3,
+                     1.05, "{:.2f}x"), _RARE),
     )),
-    _figure("fig18", "Latency, 128 workers, 32 sources", _STORM, _cluster_points, simulated,
+    _figure("fig18", "Latency, 128 workers, 32 sources", _STORM, _CLUSTER_POINTS, simulated,
             _CLUSTER(y="latency_p99", ylabel="p99 of latency, s"), (
         Claim("6.6", "FISH's mean latency is far below W-C's", "-87.12 percent", _cut("latency_mean", 0.87),
               _REPAIRED),
         Claim("6.6", "FISH's p99 is far below W-C's", "-76.34 percent", _cut("latency_p99", 0.76), _REPAIRED),
     )),
-    _figure("fig19", "Throughput, 128 workers, 32 sources", _STORM, _cluster_points, simulated,
+    _figure("fig19", "Throughput, 128 workers, 32 sources", _STORM, _CLUSTER_POINTS, simulated,
             _CLUSTER(y="throughput", ylabel="messages per second"), (
         Claim("6.6", "FISH's throughput is 1.32 times W-C's", "1.32x", _more("w-choices", 1.32), _REPAIRED),
         Claim("6.6", "FISH's throughput is 1.48 times D-C's", "1.48x", _more("d-choices", 1.48), _REPAIRED),
     )),
-    _figure("fig20", "Memory relative to SG by skew", _PAIRS, _long_points, simulated,
-            _memory_lines("shuffle", "memory / SG's"), (
+    _figure("fig20", "Memory relative to SG by skew", _PAIRS,
+            joined(_ZIPF_POINTS, _TOGETHER_POINTS), simulated, _memory_lines("shuffle", "memory / SG's"), (
         Claim("6.6", "at z = 1.0 FISH's memory is 3.34 percent of SG's (one stream)", "3.34 percent",
               _of_shuffle(0.0334, z=1.0), _GROWS),
-        Claim("6.6", "always below 16 percent of SG's (one stream)", "< 16 percent", _of_shuffle(0.16),
+        Claim("6.6", "FISH's memory is always below 16 percent of SG's (one stream)", "< 16 percent",
+              _of_shuffle(0.16),
               _GROWS),
     )),
 ]

@@ -3,8 +3,8 @@
 An experiment is data. ``points`` lists the parameters of every measurement, plain JSON values, so that a
 point can be kept on disk and reused when its parameters are the same; ``measure`` turns one point into rows;
 ``plot`` draws all rows; each claim has a rule (:mod:`evenflow.papers.rules`) that is fixed before any run.
-What a point has under ``labels`` is not measured but added to its rows, so that figures with other names for
-the same thing share it.
+A point's ``labels`` are not measured but added to its rows, so that figures that name the same measurement
+differently share it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MISSING = "the points this claim needs were not measured"
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What the user chose: the scale, the streams that stand for the papers' data, schemes that join."""
+    """What the user chose: the scale, the streams that stand in for the papers' data, schemes to add."""
 
     scale: str = "small"
     data: Mapping[str, str] = field(default_factory=dict)
     joining: tuple[str, ...] = ()
-    asked: list[str] = field(default_factory=list, compare=False)  # data sets asked for, for the caption
+    asked: list[str] = field(default_factory=list, compare=False)  # data sets used, for the caption
 
     @property
     def small(self) -> bool:
@@ -46,7 +46,7 @@ class RunConfig:
         return small if self.small else paper
 
     def stream(self, name: str) -> str:
-        """Return the stream that stands for a data set of the papers, such as WP."""
+        """Return the stream that stands in for a data set of the papers, such as WP."""
         if name not in self.data:
             raise EvenflowError(f"there is no data set {name!r}; known are {', '.join(sorted(self.data))}.")
         if name not in self.asked:
@@ -75,8 +75,8 @@ class Claim:
     text: str
     expected: str
     rule: Callable[[Any], Judgement]  # of the figure's Table
-    why: str = ""  # the explanation that stands beside it when it does not hold, or only in direction
-    peer: str = ""  # what the published code really does, where that is not what the paper says
+    why: str = ""  # the explanation shown when it does not hold, or only in direction
+    peer: str = ""  # what the published code actually does, where it deviates from the paper
     caveat: str = ""  # what a reader must know even where it holds
 
 

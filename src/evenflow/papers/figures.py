@@ -18,18 +18,15 @@ class Figure:
 
     x: str
     y: str | Mapping[str, str]  # a column, or several with the title of the panel that each one has
-    by: str = ""  # a line or a colour for each of its values; the subject, if not said
+    by: str = ""  # a line or a colour for each of its values; the subject by default
     panels: str = ""
     xlabel: str = ""
     ylabel: str = ""
     logx: bool = False
-    logy: bool | str | Sequence[str] = (
-        False  # of these columns only, or "auto": where values span a factor of 5
-    )
+    logy: bool | str | Sequence[str] = False  # of these columns, or "auto": where values span a factor of 5
     floor: Mapping[str, float] = field(default_factory=dict)  # what zero is drawn as, on a log axis
     level: float | None = None  # a dotted line
     columns: int = 3
-    own_scale: bool = False
     rows: Callable[[Table], Table] | None = None  # from the figure's rows to those that are drawn
 
     def __call__(self, figure: Any, rows: Rows) -> None:
@@ -40,20 +37,14 @@ class Figure:
         by, panels = self.by or table.subject, _values(table, self.panels) if self.panels else [None]
         by_value, panel_value = _labels(table, by), _labels(table, self.panels)
         names = list(dict.fromkeys(by_value))
-        axes = _panels(
-            figure, len(columns) * len(panels), not (self.own_scale or len(columns) > 1), self.columns
-        )
         cells = [(column, panel) for panel in panels for column in columns]
+        axes = _panels(figure, len(cells), len(columns) == 1, self.columns)
         for axis, (column, panel) in zip(axes, cells, strict=True):
             own = table if panel is None else table[panel_value == panel]
             log = self._log(column, own)
             for number, name in enumerate(names):
-                mine = (
-                    own[by_value[own.index] == name]
-                    .dropna(subset=[column])
-                    .groupby(self.x, sort=False)[column]
-                )
-                points = mine.mean()
+                mine = own[by_value[own.index] == name].dropna(subset=[column])
+                points = mine.groupby(self.x, sort=False)[column].mean()
                 if len(points):
                     least = self.floor.get(column, 1e-8) if log else float("-inf")
                     self._draw(axis, table, points.clip(lower=least), str(name), number, len(names))
@@ -150,8 +141,8 @@ def _values(table: Table, spelled: str) -> list[Any]:
 def _title(column: str, panels: str, panel: Any, count: int) -> str:
     if panel is None or (column and count == 1):
         return column
-    told = str(panel) if isinstance(panel, str) else f"{panels} = {panel}"
-    return f"{column}, {told}" if column else told
+    text = str(panel) if isinstance(panel, str) else f"{panels} = {panel}"
+    return f"{column}, {text}" if column else text
 
 
 def _panels(figure: Any, count: int, shared: bool, most: int = 3) -> list[Any]:

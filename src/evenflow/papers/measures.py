@@ -22,24 +22,14 @@ def zipf(z: float, keys: float, messages: float, seed: int = 1) -> str:
 
 
 def simulated(
-    scheme: str,
-    stream: str,
-    workers: int,
-    sources: int = 5,
-    seed: int = 0,
-    parameters: dict[str, Any] | None = None,
-    queueing: dict[str, Any] | None = None,
+    scheme: str, stream: str, workers: int, sources: int = 5, seed: int = 0,
+    parameters: dict[str, Any] | None = None, queueing: dict[str, Any] | None = None,
     over_time: bool = False,
-) -> list[Row]:
+) -> list[Row]:  # fmt: skip
     """Simulate one configuration: one row with its numbers, or one row per mark."""
-    result = simulate(
-        ef.scheme(scheme, **(parameters or {})),
-        stream,
-        workers=workers,
-        sources=sources,
-        seed=seed,
-        queueing=Queueing(**queueing) if queueing is not None else None,
-    )
+    configured = ef.scheme(scheme, **(parameters or {}))
+    model = Queueing(**queueing) if queueing is not None else None
+    result = simulate(configured, stream, workers=workers, sources=sources, seed=seed, queueing=model)
     row = result.row()
     row.pop("messages_per_second")  # the only number that another run does not repeat
     if not over_time:
@@ -75,8 +65,8 @@ def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Any], 
 
     def judged(table: Any) -> Judgement:
         found = {row["data"]: row for row in table.to_dict("records")}
-        told = "{0}: {1[messages]:,} messages, {1[keys]:,} keys, p1 {1[p1]:.2%}"
-        text = "; ".join(told.format(name, found[name]) for name in paper)
+        stream = "{0}: {1[messages]:,} messages, {1[keys]:,} keys, p1 {1[p1]:.2%}"
+        text = "; ".join(stream.format(name, found[name]) for name in paper)
         same = [
             expected is None or abs(found[name][column] / expected - 1) <= 0.05
             for name, values in paper.items()
@@ -84,6 +74,6 @@ def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Any], 
         ]
         if all(same):
             return Judgement(HOLDS, text)
-        return Judgement(UNTESTED, text, "the paper's own streams cannot be had; these stand in for them")
+        return Judgement(UNTESTED, text, "the paper's own streams are not available; these stand in for them")
 
     return judged

@@ -1,8 +1,8 @@
 """Runs experiments: points in parallel processes, each kept when done; figures, verdicts, one page.
 
 In the output folder: ``PAPER-FIGURE.csv`` and ``.png``, ``claims.json``, ``index.html``, and ``points/`` with
-every measured point under the digest of its parameters. A run that was interrupted goes on from there; a
-point that fails takes only its own figure with it.
+every measured point under the digest of its parameters. An interrupted run resumes from there; a point that
+fails takes only its own figure with it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,16 +42,13 @@ class Outcome:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     claims: list[Row] = field(default_factory=list)
     captions: dict[str, str] = field(default_factory=dict)
-    data: dict[str, list[str]] = field(default_factory=dict)  # by figure: what stands for the paper's streams
+    data: dict[str, list[str]] = field(default_factory=dict)  # by figure: what stands in for its streams
     failures: dict[str, str] = field(default_factory=dict)
 
     def claims_of(self, experiment: Experiment) -> list[Row]:
         """Return the claims of a figure."""
-        return [
-            claim
-            for claim in self.claims
-            if (claim["paper"], claim["figure"]) == (experiment.paper, experiment.figure)
-        ]
+        name = (experiment.paper, experiment.figure)
+        return [claim for claim in self.claims if (claim["paper"], claim["figure"]) == name]
 
 
 @dataclass(frozen=True)
@@ -74,35 +72,39 @@ def reproduce(
     tasks: list[_Task] = []
     for experiment in experiments:
         asking = replace(config, asked=[])
-        try:
+        with _failing(experiment.name, outcome):
             tasks += [
                 _Task(experiment.name, experiment.measure, point, _file(out, experiment, point))
                 for point in experiment.points(asking)
             ]
-            outcome.data[experiment.name] = [described(name, config.data[name]) for name in asking.asked]
-            outcome.captions[experiment.name] = " ".join(
-                [experiment.caption, *_sentence(outcome.data[experiment.name])]
-            )
-        except Exception:
-            outcome.failures[experiment.name] = traceback.format_exc(limit=2).strip()
+            data = [described(name, config.data[name]) for name in asking.asked]
+            outcome.data[experiment.name] = data
+            sentence = f" Data: {'; '.join(data)}." if data else ""
+            outcome.captions[experiment.name] = experiment.caption + sentence
     (out / "points").mkdir(parents=True, exist_ok=True)
     wanted = {task.file: task for task in reversed(tasks)}  # the first figure that needs a point measures it
     missing = [task for task in reversed(wanted.values()) if not task.file.exists()]
     _measure_all(missing, len(wanted), jobs, say, own_schemes, outcome)
     for experiment in experiments:
-        if experiment.name in outcome.failures:
-            continue
         own = [task for task in tasks if task.experiment == experiment.name]
-        try:
-            rows = [row for task in own for row in labelled(task.point, _kept(task))]
-            outcome.rows[experiment.name] = rows
-            _write_figure(experiment, rows, out)
-            outcome.claims += [claim_row(experiment, claim, rows) for claim in experiment.claims]
-        except Exception:
-            outcome.failures[experiment.name] = traceback.format_exc(limit=3).strip()
+        if experiment.name not in outcome.failures:
+            with _failing(experiment.name, outcome):
+                rows = [row for task in own for row in labelled(task.point, _kept(task))]
+                outcome.rows[experiment.name] = rows
+                _write_figure(experiment, rows, out)
+                outcome.claims += [claim_row(experiment, claim, rows) for claim in experiment.claims]
     text = json.dumps(outcome.claims, indent=1, ensure_ascii=False)
     (out / "claims.json").write_text(text + "\n", encoding="utf-8")
     return outcome
+
+
+@contextmanager
+def _failing(experiment: str, outcome: Outcome) -> Iterator[None]:
+    """Note why a figure fails."""
+    try:
+        yield
+    except Exception:
+        outcome.failures[experiment] = traceback.format_exc(limit=-2).strip()
 
 
 def claim_row(experiment: Experiment, claim: Claim, rows: Rows) -> Row:
@@ -121,10 +123,6 @@ def _file(out: Path, experiment: Experiment, point: Row) -> Path:
     return out / "points" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
-def _sentence(data: list[str]) -> list[str]:
-    return [f"Data: {'; '.join(data)}."] if data else []
-
-
 def _measure_all(
     tasks: list[_Task], total: int, jobs: int, say: Say, own_schemes: Sequence[str], outcome: Outcome
 ) -> None:
@@ -140,9 +138,8 @@ def _measure_all(
         follow([])
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        jobs, context, initializer=_start, initargs=(list(own_schemes), list(sys.path))
-    ) as pool:
+    start = partial(ProcessPoolExecutor, jobs, context, initializer=_start)
+    with start(initargs=(list(own_schemes), list(sys.path))) as pool:
         running: dict[Future[_Measured], _Task] = {}
         waiting = list(reversed(tasks))
         try:
@@ -163,23 +160,19 @@ def _measure_all(
 
 
 class _Follow:
-    """Says what is running and, by the points measured so far, how long the rest takes."""
+    """Shows what is running and, by the points measured so far, how long the rest takes."""
 
     def __init__(self, done: int, total: int, say: Say):
-        self.done = done
-        self._found = done
-        self._total = total
-        self._say = say
-        self._start = time.monotonic()
+        self.done = self._found = done
+        self._total, self._say, self._start = total, say, time.monotonic()
 
     def __call__(self, running: Sequence[_Task]) -> None:
         what = ", ".join(dict.fromkeys(task.experiment for task in running)) or "done"
         new = self.done - self._found
         if new and running:
             seconds = (time.monotonic() - self._start) / new * (self._total - self.done)
-            what += (
-                f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
-            )
+            left = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+            what += f", about {left} left"
         self._say(self.done, self._total, what)
 
 
@@ -208,15 +201,12 @@ def _timed(measure: Callable[..., list[Row]], point: Row) -> _Measured:
 
 def _keep(task: _Task, measure: Callable[[], _Measured], outcome: Outcome) -> None:
     """Measure a task and keep its rows, or note why its figure fails."""
-    try:
+    with _failing(task.experiment, outcome):
         rows, seconds = measure()
-    except Exception:
-        outcome.failures[task.experiment] = traceback.format_exc(limit=-2).strip()
-        return
-    text = json.dumps({"point": measured(task.point), "rows": rows, "seconds": round(seconds, 3)})
-    temporary = task.file.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(task.file)
+        text = json.dumps({"point": measured(task.point), "rows": rows, "seconds": round(seconds, 3)})
+        temporary = task.file.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(task.file)
 
 
 def _kept(task: _Task) -> list[Row]:

@@ -1,8 +1,9 @@
-"""How claims are judged: a rule measures a table, grades what it measured, and says it.
+"""How claims are judged: a rule measures a table, grades the result, and writes it down.
 
 A rule is a row of data: ``at_most(ratio("memory", "CG", "CH", "workers"), 1.0, loosely=1.1)``. What it
 measures is a function from the figure's :class:`Table` to a number, to a tuple whose first element is graded
-and whose others are only told, or to a dict of named numbers; ``text`` is a format for it, or a function.
+and whose others are only reported, or to a dict of named numbers; ``text`` is a format for it, or a function.
+Selections (``query`` and values of columns) are those of :meth:`Table.only`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from evenflow.papers.table import Table
 Measure = Callable[[Any], Any]  # from a Table
 Text = str | Callable[[Any], str]
 Names = str | tuple[str, ...]
-NUMBER = "{:.4g}"  # how a number is told unless a rule says otherwise
+NUMBER = "{:.4g}"  # how a number is written unless a rule says otherwise
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What is measured, how that is graded, and how it is told."""
+    """What is measured, how that is graded, and how it is written."""
 
     measure: Measure
     grade: Callable[[Any], str]
@@ -97,36 +98,34 @@ def as_printed(
         return {name: float(found[name] / scale) for name in paper}
 
     def grade(found: dict[str, float]) -> str:
-        if not by_order:
-            return max(
-                (_near(found[name], x, within, beyond) for name, x in paper.items()), key=VERDICTS.index
+        if by_order:
+            close = all(abs(found[name] - x) <= within * max(x, least) for name, x in paper.items())
+            return verdict_of(
+                close, sorted(paper, key=paper.__getitem__) == sorted(found, key=found.__getitem__)
             )
-        close = all(abs(found[name] - x) <= within * max(x, least) for name, x in paper.items())
-        return verdict_of(close, sorted(paper, key=paper.__getitem__) == sorted(found, key=found.__getitem__))
+        verdicts = [_near(found[name], x, within, beyond) for name, x in paper.items()]
+        return max(verdicts, key=VERDICTS.index)
 
     return Rule(measured, grade, named(".4g"))
 
 
 def each(measure: Measure, what: Text, also: Callable[[Any], str] | None = None) -> Rule:
-    """Hold if all checks do, in direction if three quarters do; ``also`` says more of the table."""
+    """Hold if all checks do, in direction if three quarters do; ``also`` reports more of the table."""
 
     def checked(table: Any) -> tuple[list[bool], str]:
-        told = what if isinstance(what, str) else what(table)
-        return _flat(measure(table)), told + (f"; {also(table)}" if also else "")
+        checks = _flat(measure(table))
+        text = f"{sum(checks)} of {len(checks)} {what if isinstance(what, str) else what(table)}"
+        return checks, text + (f"; {also(table)}" if also else "") if checks else "no points"
 
-    def text(found: tuple[list[bool], str]) -> str:
-        checks, told = found
-        return f"{sum(checks)} of {len(checks)} {told}" if checks else "no points"
-
-    return Rule(checked, lambda found: share(found[0]), text)
+    return Rule(checked, lambda found: share(found[0]), "{1}")
 
 
 def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text = NUMBER) -> Rule:
     """Hold if ``good``, in direction if ``fair``; both are functions of what was measured."""
 
     def grade(found: Any) -> str:
-        told = found if isinstance(found, tuple) else (found,)
-        return verdict_of(good(*told), fair(*told))
+        arguments = found if isinstance(found, tuple) else (found,)
+        return verdict_of(good(*arguments), fair(*arguments))
 
     return Rule(measure, grade, text)
 
@@ -154,39 +153,30 @@ def lowest(column: str, x: str, query: str = "", **where: Any) -> Measure:
     return lambda t: min(t.curve(column, x, query, **where).values())
 
 
+def of_wide(column: str, *by: str, measure: Measure, **where: Any) -> Measure:
+    """Measure the wide table of a column: one row per combination of ``by``, one column per subject."""
+    return lambda t: measure(t.wide(column, *by, **where))
+
+
 def values(column: str, *names: str, **where: Any) -> Measure:
     """Measure the mean of a column for each subject, by name; for ``names``, if any are given."""
-
-    def measured(t: Any) -> dict[str, float]:
-        found = t.wide(column, **where).iloc[0]
-        return {name: float(found[name]) for name in (names or found.index)}
-
-    return measured
+    return of_wide(column, **where, measure=lambda wide: {
+        name: float(wide.iloc[0][name]) for name in (names or wide.columns)})  # fmt: skip
 
 
 def ratio(
-    column: str, top: Names, bottom: str, *by: str, take: Callable[[Any], Any] = max, query: str = "",
-    **where: Any
-) -> Measure:  # fmt: skip
+    column: str, top: Names, bottom: str, *by: str, take: Callable[[Any], Any] = max, **where: Any
+) -> Measure:
     """Measure a subject's value (the least of several) relative to another's; of all ``by`` the largest."""
-
-    def measured(t: Any) -> Any:
-        wide = t.wide(column, *by, query=query, **where)
-        return take(_known(wide[list(_tuple(top))].min(axis=1, skipna=False) / wide[bottom]))
-
-    return measured
+    return of_wide(column, *by, **where, measure=lambda wide: take(
+        _known(wide[list(_tuple(top))].min(axis=1, skipna=False) / wide[bottom])))  # fmt: skip
 
 
-def reduction(column: str, mine: Names, other: str, *by: str, query: str = "", **where: Any) -> Measure:
+def reduction(column: str, mine: Names, other: str, *by: str, **where: Any) -> Measure:
     """Measure by how much a subject's value (the largest of several) lies below another's, at best."""
-
-    def measured(t: Any) -> Any:
-        wide = t.wide(column, *by, query=query, **where)
-        return max(
-            _known(1 - wide[list(_tuple(mine))].max(axis=1, skipna=False) / wide[other].clip(lower=1e-12))
-        )
-
-    return measured
+    return of_wide(column, *by, **where, measure=lambda wide: max(
+        _known(1 - wide[list(_tuple(mine))].max(axis=1, skipna=False) / wide[other].clip(lower=1e-12))
+    ))  # fmt: skip
 
 
 def gain(column: str, top: str, bottom: str, *by: str, **more: Any) -> Measure:
@@ -195,14 +185,10 @@ def gain(column: str, top: str, bottom: str, *by: str, **more: Any) -> Measure:
     return lambda t: found(t) - 1
 
 
-def apart(column: str, names: tuple[str, ...], *by: str, query: str = "", **where: Any) -> Measure:
+def apart(column: str, names: tuple[str, ...], *by: str, **where: Any) -> Measure:
     """Measure how far subjects lie apart: max / min - 1, in the worst combination of ``by``."""
-
-    def measured(t: Any) -> Any:
-        wide = t.wide(column, *by, query=query, **where)[list(names)]
-        return (wide.max(axis=1) / wide.min(axis=1) - 1).max()
-
-    return measured
+    return of_wide(column, *by, **where, measure=lambda wide: (
+        wide[list(names)].max(axis=1) / wide[list(names)].min(axis=1) - 1).max())  # fmt: skip
 
 
 def changes(column: str, names: Names, query: str = "") -> Measure:
@@ -217,21 +203,20 @@ def changes(column: str, names: Names, query: str = "") -> Measure:
 
 def below(
     column: str, low: Names, high: Names, *by: str, factor: float = 1.0, plus: float = 0.0,
-    strictly: bool = False, query: str = "", **where: Any,
+    strictly: bool = False, **where: Any,
 ) -> Measure:  # fmt: skip
     """Check that each of ``low`` is at most ``factor`` times each of ``high``, for every ``by``."""
 
-    def measured(t: Any) -> Any:
-        wide = t.wide(column, *by, query=query, **where)
+    def checks(wide: Any) -> list[Any]:
         pairs = [(wide[a], wide[b] * factor + plus) for a, b in product(_tuple(low), _tuple(high))]
         return [a < b if strictly else a <= b for a, b in pairs]
 
-    return measured
+    return of_wide(column, *by, measure=checks, **where)
 
 
-def compared(column: str, *by: str, check: str, query: str = "", **where: Any) -> Measure:
+def compared(column: str, *by: str, check: str, **where: Any) -> Measure:
     """Check a pandas expression of subjects, such as "`w-choices` <= `d-choices`", in every combination."""
-    return lambda t: t.wide(column, *by, query=query, **where).eval(check)
+    return of_wide(column, *by, measure=lambda wide: wide.eval(check), **where)
 
 
 def holds(check: str, query: str = "", **where: Any) -> Measure:
@@ -239,14 +224,9 @@ def holds(check: str, query: str = "", **where: Any) -> Measure:
     return lambda t: t.only(query, **where).eval(check)
 
 
-def is_highest(column: str, name: str, names: tuple[str, ...], *by: str, query: str = "") -> Measure:
+def is_highest(column: str, name: str, names: tuple[str, ...], *by: str, **where: Any) -> Measure:
     """Check that no subject of ``names`` has more than ``name``, in every combination of ``by``."""
-
-    def measured(t: Any) -> Any:
-        wide = t.wide(column, *by, query=query)[list(names)]
-        return wide[name] == wide.max(axis=1)
-
-    return measured
+    return of_wide(column, *by, **where, measure=lambda wide: wide[name] == wide[list(names)].max(axis=1))
 
 
 def steps(column: str, x: str, falling: bool = False, query: str = "", **where: Any) -> Measure:
@@ -269,7 +249,12 @@ def all_of(*measures: Measure) -> Measure:
     return lambda t: [check for measure in measures for check in _flat(measure(t))]
 
 
-# How it is told
+def both(*measures: Measure) -> Measure:
+    """Check that several measures hold together, combination by combination."""
+    return lambda t: np.logical_and.reduce([_flat(measure(t)) for measure in measures])
+
+
+# How it is written
 
 
 def named(spec: str = ".3g", prefix: str = "", names: tuple[str, ...] = ()) -> Callable[[Any], str]:

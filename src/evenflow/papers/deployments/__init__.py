@@ -3,7 +3,7 @@
 One harness (:mod:`.harness`) runs the real pipeline: sources route, workers serve, an aggregator merges.
 Figures are in a module per paper, with the claims of that paper and what must hold of evenflow itself.
 
-Light to import: Python workers of Spark import :mod:`.work` through this package.
+Keep imports light: Spark's Python workers import :mod:`.work` through this package.
 """
 
 from __future__ import annotations

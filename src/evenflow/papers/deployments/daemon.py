@@ -1,8 +1,8 @@
 """The parent of Spark's Python workers, with everything loaded before the first one is forked.
 
-A hundred workers on a small machine: without this each of them would load numba and compiled kernels for
-itself, and Spark's parent of workers collects garbage after every task, over all that was loaded. Forked from
-here they share one copy that the collector does not look at. Spark starts this module by the setting
+With a hundred workers on a small machine, each would otherwise load numba and compiled kernels itself, and
+Spark's worker daemon collects garbage after every task, over everything that was loaded. Forked from here
+they share one copy that the collector ignores. Spark starts this module through the setting
 ``spark.python.daemon.module``.
 """
 

@@ -1,108 +1,85 @@
 """Table 3 and Fig. 9-13 of `dynamic`: throughput, elapsed time, StdDev and DistCost on a cluster.
 
-As in the paper "latency" is the time a run takes, here as if every scheme had got all messages.
+As in the paper, "latency" is the time a run takes, here as if every scheme had got all messages.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from evenflow.papers.deployments.common import HANDED_IN, near_prediction, on_spark, point, subject
-from evenflow.papers.deployments.measure import Subject
+from evenflow.papers import rules as r
+from evenflow.papers.deployments import common
+from evenflow.papers.deployments.common import subject
 from evenflow.papers.dynamic import STREAMS, better_everywhere
-from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
+from evenflow.papers.experiment import Claim, Experiment, Row
 from evenflow.papers.figures import Bars, Lines
-from evenflow.papers.rules import (
-    Rule,
-    as_printed,
-    at_least,
-    at_most,
-    below,
-    changes,
-    each,
-    gain,
-    is_highest,
-    near,
-    ratio,
-    steps,
-    values,
-)
+from evenflow.papers.grid import at, grid, joined, streams
 
-SERVICE = 0.00025
-SECONDS = 1000.0  # of DKG's clock, over which the messages come: it looks at its keys every 15 and 60 seconds
+SECONDS = 1000.0  # of DKG's clock, over which the messages come: it checks its keys every 15 and 60 seconds
 METRICS = {
     "makespan": "latency: elapsed, s",
     "throughput": "messages per second",
     "standard_deviation": "StdDev, percent",
     "memory": "DistCost",
 }
-
-
-def _subjects(messages: int) -> list[Subject]:
-    dkg = subject("dynamic-key", rate=messages / SECONDS)
-    return [*map(subject, ("shuffle", "key", "partial-key")), dkg, subject("fill")]
-
-
-def _point(config: RunConfig, stream: str, workers: int = 10, sources: int = 5, **labels: Any) -> Row:
-    # the engine takes longer for more workers, so they get more to do
-    per_worker = 2000 if workers <= 10 else 8000 if workers <= 50 else 12_000
-    messages = workers * config.pick(per_worker, 20_000)
-    spec = stream.format(messages=messages) if "{messages}" in stream else stream
-    return point(config, spec, messages, workers, sources, SERVICE, _subjects(messages), labels)
-
-
 ELECTION = "election:messages={messages},seed=18"
 
 
-def _election_points(config: RunConfig) -> list[Row]:
-    return [_point(config, ELECTION, data="twitter-election")]
+def _point(small: bool, stream: str = ELECTION, workers: int = 10, sources: int = 5, **labels: Any) -> Row:
+    # the engine takes longer for more workers, so they get more to do
+    per_worker = 2000 if workers <= 10 else 8000 if workers <= 50 else 12_000
+    messages = workers * (per_worker if small else 20_000)
+    dkg = subject("dynamic-key", rate=messages / SECONDS)
+    subjects = [*map(subject, ("shuffle", "key", "partial-key")), dkg, subject("fill")]
+    return {"stream": stream.format(messages=messages), "messages": messages, "workers": workers,
+            "sources": sources, "service": 0.00025, "subjects": subjects, "labels": labels}  # fmt: skip
 
 
-def _real_points(config: RunConfig) -> list[Row]:
-    return _election_points(config) + [_point(config, config.stream(name), data=name) for name in STREAMS]
+def _real_point(data: tuple[str, str], small: bool) -> Row:
+    name, stream = data
+    return _point(small, stream, data=name)
 
 
-def _skew_points(config: RunConfig) -> list[Row]:
-    return [
-        _point(config, f"countries:skew={skew},messages={{messages}},seed=1", skew=skew)
-        for skew in config.pick((0, 30, 60, 90), tuple(range(0, 101, 10)))
-    ]
+def _country_point(skew: int, small: bool) -> Row:
+    return _point(small, f"countries:skew={skew},messages={{messages}},seed=1", skew=skew)
 
 
-def _worker_points(config: RunConfig) -> list[Row]:
-    return [_point(config, ELECTION, workers=workers) for workers in (10, 50, 100)]
+_SMALL = at(True, False)
+ELECTION_POINTS = grid(_point, small=_SMALL, data="twitter-election")
+_REAL_POINTS = joined(ELECTION_POINTS, grid(_real_point, data=streams(*STREAMS), small=_SMALL))
+_SKEW_POINTS = grid(_country_point, skew=at((0, 30, 60, 90), tuple(range(0, 101, 10))), small=_SMALL)
+_WORKER_POINTS = grid(_point, small=_SMALL, workers=(10, 50, 100))
+_SOURCE_POINTS = grid(_point, small=_SMALL, sources=at((5, 20), (5, 10, 15, 20)))
 
 
-def _source_points(config: RunConfig) -> list[Row]:
-    return [_point(config, ELECTION, sources=sources) for sources in config.pick((5, 20), (5, 10, 15, 20))]
+def _printed(column: str, unit: str = "", **paper: float) -> r.Rule:
+    return r.as_printed(r.values(column), paper, 0.2, by_order=True, least=0.05, unit=unit)
 
 
-def _printed(column: str, unit: str = "", **paper: float) -> Rule:
-    return as_printed(values(column), paper, 0.2, by_order=True, least=0.05, unit=unit)
-
-
-def _gain(column: str, paper: float, within: float, query: str) -> Rule:
+def _gain(column: str, paper: float, within: float, query: str) -> r.Rule:
     """Judge by how much DKG's value is above PKG's, at best."""
-    best = gain(column, "DKG", "PKG", "skew", take=min if paper < 0 else max, query=query)
-    return near(best, paper, within, 0.0, "{:+.0%}")
+    best = r.gain(column, "DKG", "PKG", "skew", take=min if paper < 0 else max, query=query)
+    return r.near(best, paper, within, 0.0, "{:+.0%}")
 
 
-def _unchanged(*labels: str) -> Rule:
-    return at_most(changes("throughput", labels), 0.15, 0.5, "throughput changes by {:.0%} at most")
+def _unchanged(*labels: str) -> r.Rule:
+    return r.at_most(r.changes("throughput", labels), 0.15, 0.5, "throughput changes by {:.0%} at most")
 
 
-_CLEAR = "skew is all that slows a run down here; the paper's engine hides a part of it"
-_ENGINE = "what Spark takes for a run grows with the workers, and it is part of the time"
-_CLOCK = "a key's width is looked at once a minute of DKG's clock, one worker at a time"
+_CLEAR = "only skew slows a run down here; the paper's engine hides part of it"
+_ENGINE = "Spark's overhead per run grows with the number of workers and is part of the time"
+_CLOCK = "a key's width is revised once a minute of DKG's clock, one worker at a time"
 _CAPTION = (
     "10 workers and 5 sources unless the axis says otherwise, 0.25 ms per message; election is generated, "
-    f"68 percent one key. fill joins. {HANDED_IN} Schemes that overload a worker got a share of the messages "
-    "(column share)."
+    f"one key has 68 percent. fill added. {common.SUBMITTED} Schemes that overload a worker got only a "
+    "share of the messages (column share)."
 )
 
 
 def _figure(figure: str, title: str, points: Any, plot: Any, *claims: Claim) -> Experiment:
-    return on_spark("dynamic", figure, title, _CAPTION, points, plot, *claims, near_prediction())
+    return common.on_spark(
+        "dynamic", figure, title, _CAPTION, points, plot, *claims, common.near_prediction()
+    )
 
 
 _ABOVE_80 = "80 <= skew < 100"
@@ -110,32 +87,32 @@ _BY_SKEW = Lines(x="skew", y=METRICS, xlabel="skew, percent")
 
 # fmt: off
 EXPERIMENTS = [
-    _figure("table3", "twitter-election", _election_points, None,
+    _figure("table3", "twitter-election", ELECTION_POINTS, None,
         Claim("5.3", "throughput: DKG between PKG and SG", "SG 9511, DKG 4529, PKG 2739, KG 1344 per second",
               _printed("throughput", "SG", SG=9511, DKG=4529, PKG=2739, KG=1344), _CLEAR),
         Claim("5.3", "StdDev: DKG a third of PKG's", "SG 0.0001, DKG 4.10, PKG 12.35, KG 20.32",
               _printed("standard_deviation", SG=0.0001, DKG=4.0972, PKG=12.3513, KG=20.3202), _CLOCK),
         Claim("5.3", "DistCost: DKG close to PKG's", "SG 2.449, DKG 1.241, PKG 1.165, KG 1",
               _printed("memory", SG=2.4491, DKG=1.2414, PKG=1.1647, KG=1.0),
-              "SG's DistCost grows with the messages per key, and there are few"),
+              "SG's DistCost grows with the messages per key, of which there are few"),
     ),
-    _figure("fig9", "Real streams", _real_points,
+    _figure("fig9", "Real streams", _REAL_POINTS,
             Bars(x="data", y={"throughput": "messages per second", "makespan": "latency: elapsed, s"},
                  logy=True),
-        Claim("5.3", "on twitter-election DKG beats PKG clearly", "1.65x the throughput",
-              at_least(ratio("throughput", "DKG", "PKG", data="twitter-election"), 1.3, 1.0,
-                       "{:.2f}x PKG's"), _CLOCK),
-        Claim("5.3", "on the other streams PKG and DKG are alike", "similar",
-              each(ratio("throughput", "DKG", "PKG", "data", data=STREAMS[:3],
-                         take=lambda r: (r - 1).abs() <= 0.1),
-                   "streams where DKG's throughput is within 10 percent of PKG's"), _CLOCK),
+        Claim("5.3", "on twitter-election DKG clearly beats PKG", "1.65x the throughput",
+              r.at_least(r.ratio("throughput", "DKG", "PKG", data="twitter-election"), 1.3, 1.0,
+                         "{:.2f}x PKG's"), _CLOCK),
+        Claim("5.3", "on the other streams PKG and DKG perform alike", "similar",
+              r.each(r.ratio("throughput", "DKG", "PKG", "data", data=STREAMS[:3],
+                             take=lambda ratios: (ratios - 1).abs() <= 0.1),
+                     "streams where DKG's throughput is within 10 percent of PKG's"), _CLOCK),
     ),
-    _figure("fig10", "Throughput and more by skew, country streams", _skew_points, _BY_SKEW,
-        Claim("5.4", "skew does not change SG", "constant",
-              at_most(changes("throughput", "SG"), 0.1, 0.3, "within {:.0%}"), _ENGINE),
-        Claim("5.4", "KG falls steadily above 30 percent", "gradual decrease",
-              each(steps("throughput", "skew", falling=True, query="skew >= 30", label="KG"),
-                   "steps that lower KG")),
+    _figure("fig10", "Throughput and more by skew, country streams", _SKEW_POINTS, _BY_SKEW,
+        Claim("5.4", "skew does not affect SG", "constant",
+              r.at_most(r.changes("throughput", "SG"), 0.1, 0.3, "within {:.0%}"), _ENGINE),
+        Claim("5.4", "KG's throughput falls steadily above 30 percent", "gradual decrease",
+              r.each(r.steps("throughput", "skew", falling=True, query="skew >= 30", label="KG"),
+                     "steps that lower KG's throughput")),
         Claim("6", "at 30 percent DKG's latency is up to 7 percent below PKG's", "-7 percent",
               _gain("makespan", -0.07, 0.7, "skew == 30"), _CLEAR),
         Claim("6", "at 30 percent DKG's throughput is up to 8 percent above PKG's", "+8 percent",
@@ -145,26 +122,26 @@ EXPERIMENTS = [
         Claim("6", "above 80 percent DKG's throughput is up to 93 percent above PKG's", "+93 percent",
               _gain("throughput", 0.93, 0.5, _ABOVE_80), _CLEAR),
     ),
-    _figure("fig11", "The four metrics by skew, country streams", _skew_points, _BY_SKEW,
-        Claim("5.4", "DKG ahead of PKG from 30 percent on", "ahead",
-              each(below("throughput", "PKG", "DKG", "skew", strictly=True, query="skew >= 30"),
-                   "skews from 30 percent on"), _CLOCK),
-        Claim("5.4", "below that PKG and DKG are alike", "PKG slightly ahead",
-              at_most(ratio("throughput", "DKG", "PKG", "skew", query="skew < 26",
-                            take=lambda r: (r - 1).abs().max()), 0.1, 0.3), _CLOCK),
+    _figure("fig11", "The four metrics by skew, country streams", _SKEW_POINTS, _BY_SKEW,
+        Claim("5.4", "DKG is ahead of PKG from 30 percent on", "ahead",
+              r.each(r.below("throughput", "PKG", "DKG", "skew", strictly=True, query="skew >= 30"),
+                     "skews from 30 percent on"), _CLOCK),
+        Claim("5.4", "below that PKG and DKG perform alike", "PKG slightly ahead",
+              r.at_most(r.ratio("throughput", "DKG", "PKG", "skew", query="skew < 26",
+                                take=lambda ratios: (ratios - 1).abs().max()), 0.1, 0.3), _CLOCK),
         Claim("5.4", "SG has the highest DistCost", "highest",
-              each(is_highest("memory", "SG", ("SG", "KG", "PKG", "DKG"), "skew", query="skew < 100"),
-                   "skews with SG's DistCost the highest")),
+              r.each(r.is_highest("memory", "SG", ("SG", "KG", "PKG", "DKG"), "skew", query="skew < 100"),
+                     "skews with SG's DistCost the highest")),
     ),
-    _figure("fig12", "More workers, twitter-election", _worker_points, Lines(x="workers", y=METRICS),
-        Claim("5.5", "more workers hardly change PKG's speed at this skew", "barely changed",
+    _figure("fig12", "More workers, twitter-election", _WORKER_POINTS, Lines(x="workers", y=METRICS),
+        Claim("5.5", "more workers barely change PKG's throughput at this skew", "barely changed",
               _unchanged("PKG"), _ENGINE),
-        Claim("5.5", "DKG better than PKG at every number of workers", "better",
+        Claim("5.5", "DKG is better than PKG at every number of workers", "better",
               better_everywhere("workers", "DKG", "PKG"), _CLOCK),
     ),
-    _figure("fig13", "More sources, twitter-election", _source_points, Lines(x="sources", y=METRICS),
+    _figure("fig13", "More sources, twitter-election", _SOURCE_POINTS, Lines(x="sources", y=METRICS),
         Claim("5.6", "the number of sources has no effect", "none", _unchanged("KG", "PKG", "DKG"), _ENGINE),
-        Claim("5.6", "DKG better than PKG at every number of sources", "better",
+        Claim("5.6", "DKG is better than PKG at every number of sources", "better",
               better_everywhere("sources", "DKG", "PKG"), _CLOCK),
     ),
 ]

@@ -2,7 +2,7 @@
 
 Sources are input partitions, each with a router of evenflow's (:func:`evenflow.spark.operators.place.place`);
 worker w is partition w and serves its messages in Python; an aggregator merges partial states by key.
-The clock runs from handing in the batch to the aggregator's answer, which has to count every message.
+The clock runs from submitting the batch to the aggregator's answer, which must count every message.
 """
 
 from __future__ import annotations
@@ -13,21 +13,80 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Float64Array
+from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+from evenflow.keys import hash_keys
 from evenflow.papers.deployments.finished import Run, read_finished
-from evenflow.papers.deployments.messages import Messages
 from evenflow.papers.deployments.work import KINDS, PARTIALS, Serve
 from evenflow.schemes.base import Scheme
 from evenflow.simulator import simulate
+from evenflow.streams import open_stream
+from evenflow.streams.base import CHUNK, Chunk, Stream
+from evenflow.streams.sample import take_sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class Messages(Stream):
+    """A stream in memory; the key of id i is the number i + 1, in Spark's files and in the simulator.
+
+    >>> Messages(np.array([7, 3, 7, 7], np.int32)).thinned(2).ids.tolist()
+    [0, 0]
+    """
+
+    name = "messages"  # the spelling of the stream that they were taken from
+    messages: int
+
+    def __init__(self, ids: Int32Array, name: str = "messages"):
+        found, numbers = np.unique(ids, return_inverse=True)
+        self.ids: Int32Array = numbers.astype(np.int32)
+        self.keys, self.messages, self.name = int(found.size), int(ids.size), name
+
+    @staticmethod
+    def of(spec: str, messages: int | None = None) -> Messages:
+        """Take so many messages of a stream, spread over its length where it is longer."""
+        return Messages(take_sample(open_stream(spec), messages).ids, spec)
+
+    def thinned(self, step: int) -> Messages:
+        """Return every ``step``-th message."""
+        return self if step == 1 else Messages(self.ids[::step], self.name)
+
+    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
+        """Yield the messages from their start."""
+        for start in range(0, self.messages, size):
+            yield Chunk(self.ids[start : start + size], None)
+
+    @cached_property
+    def hashes(self) -> UInt64Array:
+        """The 64 bits of every key, by id."""
+        return hash_keys(np.arange(1, self.keys + 1, dtype=np.int64))
+
+    def label(self, id: int) -> str:
+        """Return the key as text."""
+        return str(id + 1)
+
+    def keys_upper_bound(self) -> int:
+        """Return the number of keys."""
+        return self.keys
+
+    def write(self, folder: Path, sources: int) -> None:
+        """Write one file per source: source j has the messages whose number is j modulo ``sources``."""
+        folder.mkdir(parents=True)
+        keys = self.ids.astype(np.int64) + 1
+        for source in range(sources):
+            path = folder / f"{source:05d}.parquet"
+            pq.write_table(
+                pa.table({"k": keys[source::sources]}), path, compression="none", use_dictionary=False
+            )
 
 
 @dataclass(frozen=True)
@@ -43,7 +102,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise EvenflowError(f"kind is {self.kind!r}; a worker's work is {' or '.join(KINDS)}.")
+            raise EvenflowError(f"kind is {self.kind!r}; choose {' or '.join(KINDS)}.")
         if not self.speeds:
             object.__setattr__(self, "speeds", (1.0,) * self.workers)
         if len(self.speeds) != self.workers or not all(speed > 0 for speed in self.speeds):
@@ -58,43 +117,38 @@ class Cluster:
         return found
 
     def ideal_seconds(self, messages: int) -> float:
-        """Seconds that all workers together need, each doing what it can."""
+        """Return how long perfectly balanced workers take."""
         return float(messages / self.capacity.sum())
 
-
-def predicted_seconds(scheme: Scheme, messages: Messages, cluster: Cluster) -> float:
-    """Return when the simulator says that the last worker is done, were there no engine."""
-    found = simulate(
-        scheme, messages, workers=cluster.workers, sources=cluster.sources, seed=cluster.seed, marks=1
-    )
-    return float((found.loads / cluster.capacity).max())
+    def predicted_seconds(self, scheme: Scheme, messages: Messages) -> float:
+        """Return when the last worker is done according to the simulator, without an engine."""
+        found = simulate(
+            scheme, messages, workers=self.workers, sources=self.sources, seed=self.seed, marks=1
+        )
+        return float((found.loads / self.capacity).max())
 
 
 @dataclass
 class Harness:
-    """Runs on one session; streams are written once to a folder of the harness's own."""
+    """Runs on one session; streams are written once, to a folder of the harness."""
 
     spark: SparkSession
     folder: Path
     written: dict[tuple[str, int, int, int], Path] = field(default_factory=dict)
 
-    def frame(self, messages: Messages, sources: int) -> DataFrame:
-        """Return the messages as Spark reads them: one file and partition per source."""
-        place = (messages.name, messages.messages, messages.keys, sources)
-        if place not in self.written:
-            self.written[place] = self.folder / f"stream-{len(self.written)}"
-            messages.write(self.written[place], sources)
-        return self.spark.read.schema("k long").parquet(str(self.written[place]))
-
     def run(self, scheme: Scheme, messages: Messages, cluster: Cluster, thinned: int = 1) -> Run:
-        """Hand in all messages, wait for the aggregator, return what was measured."""
-        frame = self.frame(messages, cluster.sources)
-        told = Path(tempfile.mkdtemp(prefix="run-", dir=self.folder))
-        serve = Serve(cluster.service, cluster.speeds, str(told), cluster.kind)
+        """Submit all messages, wait for the aggregator, return what was measured."""
+        stream = (messages.name, messages.messages, messages.keys, cluster.sources)
+        if stream not in self.written:
+            self.written[stream] = self.folder / f"stream-{len(self.written)}"
+            messages.write(self.written[stream], cluster.sources)
+        frame = self.spark.read.schema("k long").parquet(str(self.written[stream]))
+        logs = Path(tempfile.mkdtemp(prefix="run-", dir=self.folder))
+        serve = Serve(cluster.service, cluster.speeds, str(logs), cluster.kind)
         try:
-            asked = pipeline(frame, scheme, cluster, serve)
-            handed_in, start = time.time(), time.perf_counter()
-            [found] = asked.collect()
+            query = pipeline(frame, scheme, cluster, serve)
+            submitted, start = time.time(), time.perf_counter()
+            [found] = query.collect()
             seconds = time.perf_counter() - start
             keys, total, pairs = (int(number or 0) for number in found)
             if total != messages.messages:
@@ -102,9 +156,9 @@ class Harness:
                     f"the aggregator counted {total} of {messages.messages} messages; rows were lost or "
                     "repeated."
                 )
-            return Run(handed_in, seconds, read_finished(told, cluster.workers), keys, pairs, thinned)
+            return Run(submitted, seconds, read_finished(logs, cluster.workers), keys, pairs, thinned)
         finally:
-            shutil.rmtree(told, ignore_errors=True)
+            shutil.rmtree(logs, ignore_errors=True)
 
 
 def pipeline(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -> DataFrame:
@@ -117,14 +171,18 @@ def pipeline(frame: DataFrame, scheme: Scheme, cluster: Cluster, serve: Serve) -
     options = PlacementOptions(
         cluster.workers, scheme, "online", order="as-is", seed=cluster.seed, sources=cluster.sources
     )
-    placed = place(frame, "k", options)
-    partials = placed.moved().select("k").mapInArrow(serve, PARTIALS)
+    partials = place(frame, "k", options).moved().select("k").mapInArrow(serve, PARTIALS)
     merged = partials.groupBy("k").agg(F.sum("n").alias("n"), F.count("*").alias("pairs"))
     return merged.agg(F.count("*"), F.sum("n"), F.sum("pairs"))
 
 
 @contextmanager
-def harness_on(spark: SparkSession) -> Iterator[Harness]:
-    """Open a harness with a folder that goes with it."""
+def open_harness() -> Iterator[Harness]:
+    """Open a harness on the session that is open, with a temporary folder."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise EvenflowError("no Spark session is open; run this with `evenflow reproduce --on spark`.")
     with tempfile.TemporaryDirectory(prefix="evenflow-deploy-", ignore_cleanup_errors=True) as folder:
         yield Harness(spark, Path(folder))

@@ -1,7 +1,7 @@
-"""A scheme whose routers begin with what the workers have reported in earlier batches.
+"""A scheme whose routers start with what the workers reported in earlier batches.
 
-On Spark feedback comes between two batches. Reports are deterministic, so a router that has heard them all is
-a fresh one to which they are told again; routers of every task can then begin alike.
+On Spark, feedback arrives between two batches. Reports are deterministic, so a router that has received them
+all is a fresh one that receives them again; the routers of all tasks can then start alike.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from evenflow.schemes.registry import scheme as scheme_named
 
 LOAD = 0.8  # of all capacity: what `heterogeneous` lets shuffle grouping run at
 
-Told = tuple[tuple[str, tuple[float, ...]], ...]  # of one report: the fields that were told
+Report = tuple[tuple[str, tuple[float, ...]], ...]  # the fields of a WorkerReport that are known
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Informed(Scheme):
 
     inner: str = "shuffle"
     options: tuple[tuple[str, Any], ...] = ()
-    reports: tuple[Told, ...] = ()
+    reports: tuple[Report, ...] = ()
 
     name = "informed"
-    summary = "a scheme that begins with what workers reported before"
+    summary = "a scheme that starts with what workers reported before"
 
     @property
     def scheme(self) -> Scheme:
@@ -38,23 +38,24 @@ class Informed(Scheme):
         return scheme_named(self.inner, **dict(self.options))
 
     def new_router(self, place: RouterPlace) -> Router:
-        """Start the scheme at one source and tell it all reports."""
+        """Start the scheme at one source and replay all reports to it."""
         router = self.scheme.new_router(place)
-        for number, told in enumerate(self.reports, 1):
-            router.report(_report(float(number), told))
+        for number, report in enumerate(self.reports, 1):
+            types = {name: np.int8 if name == "signal" else np.float64 for name, _ in report}
+            fields: dict[str, Any] = {name: np.array(values, types[name]) for name, values in report}
+            router.report(WorkerReport(time=float(number), **fields))
         return router
 
     def after(self, run: Run) -> Informed:
-        """Return this scheme with what the workers of a run have to report."""
-        told = report_of(self.scheme, run)
-        return Informed(self.inner, self.options, (*self.reports, told))
+        """Return this scheme with the reports of a run's workers added."""
+        return Informed(self.inner, self.options, (*self.reports, report_of(self.scheme, run)))
 
 
-def report_of(scheme: Scheme, run: Run) -> Told:
-    """Return what the workers of a run report, measured by the time they were at work.
+def report_of(scheme: Scheme, run: Run) -> Report:
+    """Return what the workers of a run report, based on their busy time.
 
-    Consistent Grouping hears busy and idle, the utilisation being that of messages which come at 80 percent
-    of what all workers together were able to do; other schemes hear messages per second.
+    Consistent Grouping gets busy and idle signals, for the utilisation at which messages arrive at 80 percent
+    of the total capacity; other schemes get messages per second.
     """
     loads = run.loads.astype(np.float64)
     busy = np.array([worker.busy for worker in run.workers])
@@ -63,16 +64,6 @@ def report_of(scheme: Scheme, run: Run) -> Told:
     capacity = np.where(served, loads / np.where(served, busy, 1.0), typical)
     if (rule := scheme.busy_signals) is not None:
         seconds = loads.sum() / (LOAD * capacity.sum())
-        said = signals(loads, np.zeros(loads.size), capacity, seconds, rule.idle, rule.busy)
-        return (("signal", tuple(float(one) for one in said)),)
-    return (
-        ("capacity", tuple(capacity.tolist())),
-        ("seconds_per_message", tuple((1 / capacity).tolist())),
-    )
-
-
-def _report(time: float, told: Told) -> WorkerReport:
-    fields: dict[str, Any] = {
-        name: np.array(values, np.int8 if name == "signal" else np.float64) for name, values in told
-    }
-    return WorkerReport(time=time, **fields)
+        found = signals(loads, np.zeros(loads.size), capacity, seconds, rule.idle, rule.busy)
+        return (("signal", tuple(map(float, found))),)
+    return (("capacity", tuple(capacity.tolist())), ("seconds_per_message", tuple((1 / capacity).tolist())))

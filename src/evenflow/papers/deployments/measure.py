@@ -1,9 +1,9 @@
-"""One setting, all its schemes in turn: rows with throughput, latency, memory, and what was predicted.
+"""One configuration, all its schemes in turn: rows with throughput, latency, memory, and predictions.
 
-Before the first setting of a cluster size everything is run once to warm up. A scheme that the simulator
-predicts to take k times the ideal (key grouping, mostly) gets every k-th message only, as the row's ``share``
-says: all runs last about as long, and what the engine takes by itself weighs the same in each. An empty run,
-the same pipeline with messages that cost nothing, tells how much that is.
+Before the first configuration of a cluster size everything is run once to warm up. A scheme that the
+simulator predicts to take k times the ideal (key grouping, mostly) gets every k-th message only, as the
+row's ``share`` says: all runs last about as long, and the engine's own cost weighs the same in each. An
+empty run, the same pipeline with messages that cost nothing, measures that cost.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Any
 
 import evenflow as ef
 from evenflow.papers.deployments.finished import Run, median_of
-from evenflow.papers.deployments.harness import Cluster, Harness, harness_on, predicted_seconds
+from evenflow.papers.deployments.harness import Cluster, Harness, Messages, open_harness
 from evenflow.papers.deployments.informed import Informed
-from evenflow.papers.deployments.messages import Messages
-from evenflow.papers.deployments.session import current
 from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
 
@@ -28,70 +26,59 @@ Subject = tuple[str, str, dict[str, Any]]  # label, scheme, parameters
 
 
 def deployed(
-    stream: str,
-    messages: int | None,
-    workers: int,
-    sources: int,
-    service: float,
-    subjects: list[Subject],
-    speeds: list[float] | None = None,
-    grace: int = 0,
-    rounds: int = ROUNDS,
-    master: str | None = None,
-) -> list[Row]:
-    """Deploy every subject on one stream; a row for each, medians of ``rounds`` runs in turn.
+    stream: str, messages: int | None, workers: int, sources: int, service: float, subjects: list[Subject],
+    speeds: list[float] | None = None, grace: int = 0, rounds: int = ROUNDS, master: str | None = None,
+) -> list[Row]:  # fmt: skip
+    """Deploy every subject on one stream; a row for each, medians of ``rounds`` interleaved runs.
 
-    ``grace``: batches before measuring, in which schemes that hear their workers do.
+    ``grace`` is the number of batches before measuring, whose reports reach the schemes that use them.
     """
     cluster = Cluster(workers, sources, service, tuple(speeds or ()))
     whole = Messages.of(stream, messages)
-    with harness_on(current()) as harness:
+    with open_harness() as harness:
         _warm_up(harness, cluster)
         trials = [_Trial(harness, cluster, whole, grace, *subject) for subject in subjects]
-        empty = _empty_run(harness, cluster, whole)
+        idle = Cluster(workers, sources, 1e-9)
+        empty = harness.run(ef.scheme("shuffle"), whole, idle).seconds
         for _ in range(rounds):
             for trial in trials:
                 trial.run()
     rows = [trial.row() | {"empty_seconds": empty} for trial in trials]
-    return [row | _beside_key(row, rows) for row in rows]
+    key = next((row for row in rows if row["scheme"] == "key"), None)
+    return [row | _relative(row, key) for row in rows] if key else rows
+
+
+def _relative(row: Row, key: Row) -> Row:
+    """Return the throughput relative to key grouping's, measured and predicted."""
+    return {
+        "of_key": row["throughput"] / key["throughput"],
+        "predicted_of_key": row["predicted_throughput"] / key["predicted_throughput"],
+    }
 
 
 class _Trial:
-    """One subject in one setting."""
+    """One subject in one configuration."""
 
     def __init__(
-        self,
-        harness: Harness,
-        cluster: Cluster,
-        whole: Messages,
-        grace: int,
-        label: str,
-        name: str,
-        parameters: dict[str, Any],
-    ):
+        self, harness: Harness, cluster: Cluster, whole: Messages, grace: int,
+        label: str, name: str, parameters: dict[str, Any],
+    ):  # fmt: skip
         self.harness, self.cluster, self.label = harness, cluster, label
-        self.name = ef.scheme(name).name  # name may be an alias
-        self.scheme = self._after_grace(name, parameters, whole, grace)
-        self.thinned = self._thinning(whole)
+        self.scheme: Scheme = ef.scheme(name, **parameters)
+        self.name = self.scheme.name  # name may be an alias
+        if grace and self.scheme.needs_reports:
+            informed = Informed(name, tuple(parameters.items()))
+            batch = whole.thinned(GRACE_SHARE)
+            for _ in range(grace):
+                informed = informed.after(harness.run(informed, batch, cluster))
+            self.scheme = informed
+        ideal = cluster.ideal_seconds(whole.messages)
+        self.thinned = max(1, round(cluster.predicted_seconds(self.scheme, whole) / ideal))
         if self.thinned > 1 and "rate" in parameters:  # its clock runs as with all messages
             self.scheme = ef.scheme(name, **parameters | {"rate": parameters["rate"] / self.thinned})
         self.messages = whole.thinned(self.thinned)
-        self.predicted = predicted_seconds(self.scheme, self.messages, cluster)
+        self.predicted = cluster.predicted_seconds(self.scheme, self.messages)
         self.runs: list[Run] = []
-
-    def _after_grace(self, name: str, parameters: dict[str, Any], whole: Messages, grace: int) -> Scheme:
-        scheme = ef.scheme(name, **parameters)
-        if not grace or not scheme.needs_reports:
-            return scheme
-        informed = Informed(name, tuple(parameters.items()))
-        batch = whole.thinned(GRACE_SHARE)
-        for _ in range(grace):
-            informed = informed.after(self.harness.run(informed, batch, self.cluster))
-        return informed
-
-    def _thinning(self, whole: Messages) -> int:
-        ideal = self.cluster.ideal_seconds(whole.messages)
-        return max(1, round(predicted_seconds(self.scheme, whole, self.cluster) / ideal))
 
     def run(self) -> None:
         """Run once more."""
@@ -114,17 +101,6 @@ class _Trial:
         }
 
 
-def _beside_key(row: Row, rows: list[Row]) -> Row:
-    """Return how many times key grouping's throughput, measured and predicted, where that is known."""
-    key = next((one for one in rows if one["scheme"] == "key"), None)
-    if key is None:
-        return {}
-    return {
-        "of_key": row["throughput"] / key["throughput"],
-        "predicted_of_key": row["predicted_throughput"] / key["predicted_throughput"],
-    }
-
-
 def _warm_up(harness: Harness, cluster: Cluster) -> None:
     """Start all Python workers at once and let the JVM see the pipeline, once per cluster size."""
     if cluster.workers in _WARMED:
@@ -134,9 +110,3 @@ def _warm_up(harness: Harness, cluster: Cluster) -> None:
     for _ in range(1 if _WARMED else 2):
         harness.run(ef.scheme("shuffle"), messages, slow)
     _WARMED.add(cluster.workers)
-
-
-def _empty_run(harness: Harness, cluster: Cluster, whole: Messages) -> float:
-    """Return the seconds of the pipeline itself, with messages that cost nothing."""
-    idle = Cluster(cluster.workers, cluster.sources, 1e-9)
-    return harness.run(ef.scheme("shuffle"), whole, idle).seconds

@@ -1,18 +1,23 @@
 """The Spark session of a deployment: as many slots as workers, and little that is not the pipeline.
 
-Adaptive execution is off: it would join the aggregator's few bytes. Every source is one file and one
-partition. Sorting shuffles instead of a file per worker and source, and a compiler for short runs, keep down
-what Spark itself takes on a small machine; both are the same for every scheme.
+Adaptive execution is off: it would coalesce the aggregator's few bytes. Every source is one file and one
+partition. Sort-based shuffles instead of a file per worker and source, and a JIT tuned for short runs, keep
+Spark's own cost low on a small machine; both are the same for every scheme.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenflow.errors import EvenflowError
 from evenflow.java import SHORT_RUNS
+from evenflow.papers.deployments.common import SparkRunConfig
+from evenflow.papers.experiment import Experiment, RunConfig
+from evenflow.papers.reproduce import Outcome, Say, reproduce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +39,24 @@ SETTINGS = {
 }
 
 
+def run(
+    chosen: Sequence[Experiment], config: RunConfig, master: str | None, out: Path,
+    say: Say = lambda done, total, what: None,
+) -> Outcome:  # fmt: skip
+    """Measure what is missing in one session with a slot for each worker of the largest deployment."""
+    given = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    deployed = SparkRunConfig(**given, master=master)
+    with session_on(master, slots_for(chosen, deployed)):
+        return reproduce(chosen, deployed, out, jobs=1, say=say)
+
+
+def slots_for(chosen: Sequence[Experiment], config: RunConfig) -> int:
+    """Return how many tasks run at the same time at most: the largest number of workers or sources."""
+    asking = dataclasses.replace(config, asked=[])
+    points = [point for experiment in chosen for point in experiment.points(asking)]
+    return max((point.get(name, 10) for point in points for name in ("workers", "sources")), default=10)
+
+
 @contextmanager
 def session_on(master: str | None, slots: int) -> Iterator[SparkSession]:
     """Open the session of a run: on ``master``, or on this machine with so many slots."""
@@ -42,19 +65,9 @@ def session_on(master: str | None, slots: int) -> Iterator[SparkSession]:
     from evenflow.spark.session import local_session
 
     if SparkSession.getActiveSession() is not None:
-        raise EvenflowError("a Spark session is open in this process; stop it before deploying.")
+        raise EvenflowError("a Spark session is already open in this process; stop it before deploying.")
     spark = local_session(master or f"local[{slots}]", **SETTINGS)
     try:
         yield spark
     finally:
         spark.stop()
-
-
-def current() -> SparkSession:
-    """Return the session that is open."""
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is None:
-        raise EvenflowError("no Spark session is open; run this with `evenflow reproduce --on spark`.")
-    return session

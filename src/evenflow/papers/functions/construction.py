@@ -2,82 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
+from evenflow.papers import rules as r
+from evenflow.papers.experiment import Claim, Experiment
 from evenflow.papers.figures import Lines, melted
 from evenflow.papers.functions.common import CHANNELS, DEFAULTS, NARROW_SKEWS, OURS, SIGMAS, WIDE_SKEWS
 from evenflow.papers.functions.growth import building, looking_up, sizes
-from evenflow.papers.rules import (
-    Measure,
-    all_of,
-    at_least,
-    at_most,
-    average,
-    curve_text,
-    each,
-    graded,
-    named,
-    near,
-    steps,
-)
+from evenflow.papers.grid import at, grid, joined
 from evenflow.papers.table import Table
 
 # Points
 
-
-def _runs(config: RunConfig, points: list[Row]) -> list[Row]:
-    return [{**point, "seed": seed} for point in points for seed in range(config.pick(1, 5))]
+_RUNS = at(0, (0, 1, 2, 3, 4))
 
 
-def _sigma_sizes(config: RunConfig) -> list[Row]:
-    sigmas = config.pick([0.008, 0.1, 0.25, 0.5], SIGMAS)
-    points = [{"resources": name, "sigma": sigma} for name in ("LCL", "LLL", "LQL") for sigma in sigmas]
-    return _runs(config, points)
+_SKEW_SIZES = joined(
+    grid(resources=("LCL", "LLL"), z=at([0.2, 0.6, 0.8, 1.0], WIDE_SKEWS), seed=_RUNS),
+    grid(resources="LQL", z=at([0.25, 0.35, 0.5], NARROW_SKEWS), seed=_RUNS),
+)
 
 
-def _skew_sizes(config: RunConfig) -> list[Row]:
-    wide, narrow = config.pick(([0.2, 0.6, 0.8, 1.0], [0.25, 0.35, 0.5]), (WIDE_SKEWS, NARROW_SKEWS))
-    skews = {"LCL": wide, "LLL": wide, "LQL": narrow}
-    return _runs(config, [{"resources": name, "z": z} for name in skews for z in skews[name]])
-
-
-def _channel_sizes(config: RunConfig) -> list[Row]:
-    channels = config.pick([4, 8, 16, 32], CHANNELS)
-    return _runs(config, [{"resources": name, "workers": n} for name in ("LCL", "LQL") for n in channels])
-
-
-def _times(vary: str, small: list[Any], paper: list[Any]) -> Callable[[RunConfig], list[Row]]:
-    def points(config: RunConfig) -> list[Row]:
-        values = config.pick(small, paper)
-        return _runs(config, [{"algorithm": name, vary: value} for name in OURS for value in values])
-
-    return points
-
-
-# Sizes
-
-
-def _map_sizes(t: Table) -> Any:
-    wide = t.wide("mapped", "sigma", subject="resources")[["LCL", "LLL", "LQL"]]
-    return (1 - wide.min(axis=1) / wide.max(axis=1)).max()
-
-
-def _flatness(curve: dict[float, float]) -> float:
-    return max(curve.values()) / min(curve.values())
+# What claims measure, where no comparator has it
 
 
 def _straight(t: Table) -> dict[str, float]:
     """Return R^2 of straight lines through the sizes by channels."""
     own = t.only(resources="LCL").astype({"mapped": float})
     return {name: float(np.corrcoef(own["workers"], own[name])[0, 1] ** 2) for name in ("counted", "mapped")}
-
-
-# Times
 
 
 def _seconds(t: Table, algorithm: str, **where: Any) -> float:
@@ -89,7 +44,7 @@ def _readj_times(t: Table) -> tuple[float, float, float]:
     return low, usual, low / usual
 
 
-def _in_order(by: str) -> Measure:
+def _in_order(by: str) -> r.Measure:
     """Check that scan takes no longer than redist, and redist than readj, where there are keys to compare."""
 
     def measured(t: Table) -> list[Any]:
@@ -107,15 +62,9 @@ def _exponents(t: Table) -> dict[str, float]:
     return {name: float(np.log(rise[name]) / np.log(last / first)) for name in OURS}
 
 
-def _over_ring(*names: str) -> Measure:
+def _over_ring(*names: str) -> r.Measure:
     """Measure the time of a map relative to that of the ring, at the most channels."""
-
-    def measured(t: Table) -> dict[str, float]:
-        last = t["workers"].max()
-        ring = t.average("ring_seconds", workers=last)
-        return {name: _seconds(t, name, workers=last) / ring for name in names}
-
-    return measured
+    return r.at_scale(lambda t: {name: _seconds(t, name) / t.average("ring_seconds") for name in names})
 
 
 def _scan_by_skew(t: Table) -> float:
@@ -123,14 +72,10 @@ def _scan_by_skew(t: Table) -> float:
     return float(own.max() / own.min())
 
 
-def _after_skew(t: Table) -> dict[str, float]:
-    return {name: _seconds(t, name, z=1.0) / _seconds(t, name, z=0.8) for name in ("redist", "readj")}
-
-
 def _lookups(t: Table) -> tuple[float, ...]:
+    curve = t.curve("nanoseconds", "workers", way="map and ring")
     low, high = t["workers"].min(), t["workers"].max()
-    few, many = (t.value("nanoseconds", way="map and ring", workers=n) for n in (low, high))
-    return few / many, few, low, many, high
+    return curve[low] / curve[high], curve[low], low, curve[high], high
 
 
 _BUILT = f"CPU seconds of the last step: ring (1000 replicas, 100 buckets) and map. {DEFAULTS}"
@@ -144,92 +89,98 @@ _Seconds = partial(Lines, y="value", by="{algorithm}, {series}", logy=True, ylab
 # fmt: off
 EXPERIMENTS = [
     _figure("fig9", "Size of the partitioning function by sigma",
-            f"Lossy counting over windows of |D| messages, epsilon = 0.1 delta. {DEFAULTS}", _sigma_sizes,
+            f"Lossy counting over windows of |D| messages, epsilon = 0.1 delta. {DEFAULTS}",
+            grid(resources=("LCL", "LLL", "LQL"), sigma=at([0.008, 0.1, 0.25, 0.5], SIGMAS), seed=_RUNS),
             sizes, _Sizes(x="sigma", logx=True), (
         Claim("5.4", "the counter grows as sigma falls", "grows",
-              each(all_of(*(steps("counted", "sigma", falling=True,
+              r.each(r.all_of(*(r.steps("counted", "sigma", falling=True,
                                   resources=name) for name in ("LCL", "LQL"))),
-                   "steps in which a lower sigma holds more")),
+                     "steps in which a lower sigma counts more items")),
         Claim("5.4", "the counter is the same for LCL and LLL", "lines overlap",
-              each(lambda t: t.wide("counted", "sigma", subject="resources").eval("LCL == LLL"),
-                   "values of sigma with equal counters for LCL and LLL")),
+              r.each(lambda t: t.wide("counted", "sigma", subject="resources").eval("LCL == LLL"),
+                     "values of sigma with equal counters for LCL and LLL")),
         Claim("5.4", "around 2500 items are counted at sigma = 0.1", "2500",
-              near(average("counted", resources="LCL", sigma=0.1), 2500, 0.25, 10**6)),
+              r.near(r.average("counted", resources="LCL", sigma=0.1), 2500, 0.25, 10**6)),
         Claim("5.4", "50,000 items are counted for LQL", "50000",
-              near(average("counted", resources="LQL", sigma=0.1), 50_000, 0.3, 10**6)),
+              r.near(r.average("counted", resources="LQL", sigma=0.1), 50_000, 0.3, 10**6)),
         Claim("5.4", "the explicit hash has 1 to 500 items", "1-500",
-              graded(lambda t: (t["mapped"].min(), t["mapped"].max()), lambda least,
-                     most: least >= 1 and most <= 600, lambda least, most: most <= 1200, "{} to {}")),
+              r.graded(lambda t: (t["mapped"].min(), t["mapped"].max()),
+                       lambda least, most: least >= 1 and most <= 600, lambda least, most: most <= 1200,
+                       "{} to {}")),
         Claim("5.4", "the explicit hash has around 50 items at sigma = 0.1", "50",
-              near(average("mapped", resources="LCL", sigma=0.1), 50, 0.25, 2500)),
+              r.near(r.average("mapped", resources="LCL", sigma=0.1), 50, 0.25, 2500)),
         Claim("5.4", "the explicit hash has the same size for all resource functions", "lines overlap",
-              at_most(_map_sizes, 0.15, 0.35, "{:.1%} apart")),
+              r.at_most(r.of_wide("mapped", "sigma", subject="resources", measure=lambda wide: (
+                            1 - wide.min(axis=1) / wide.max(axis=1)).max()), 0.15, 0.35, "{:.1%} apart")),
     )),
     _figure("fig10", "Size of the partitioning function by skew", f"LQL up to z = 0.5. {DEFAULTS}",
-            _skew_sizes, sizes, _Sizes(x="z", xlabel="skew z"), (
+            _SKEW_SIZES, sizes, _Sizes(x="z", xlabel="skew z"), (
         Claim("5.4", "the counter is mostly flat, a little smaller at high skew", "flat",
-              graded(lambda t: t.curve("counted", "z", resources="LCL"),
-                     lambda curve: _flatness(curve) <= 2 and curve[1.0] < max(curve.values()),
-                     lambda curve: _flatness(curve) <= 4, curve_text)),
+              r.graded(lambda t: t.curve("counted", "z", resources="LCL"),
+                       lambda curve: curve[1.0] < max(curve.values()) <= 2 * min(curve.values()),
+                       lambda curve: max(curve.values()) <= 4 * min(curve.values()), r.curve_text)),
         Claim("5.4", "for LQL the counter rises, then falls a little", "rises, falls",
-              graded(lambda t: t.curve("counted", "z", resources="LQL"),
-                     lambda curve: min(curve) < max(curve, key=curve.__getitem__) < max(curve),
-                     text=curve_text)),
-        Claim("5.4", "the explicit hash grows faster and faster", "super-linear",
-              graded(lambda t: t.curve("mapped", "z", resources="LCL"),
-                     lambda curve: curve[1.0] - curve[0.8] > curve[0.8] - curve[0.6] > 0,
-                     lambda curve: curve[1.0] > curve[0.8], curve_text)),
+              r.graded(lambda t: t.curve("counted", "z", resources="LQL"),
+                       lambda curve: min(curve) < max(curve, key=curve.__getitem__) < max(curve),
+                       text=r.curve_text)),
+        Claim("5.4", "the explicit hash grows super-linearly", "super-linear",
+              r.graded(lambda t: t.curve("mapped", "z", resources="LCL"),
+                       lambda curve: curve[1.0] - curve[0.8] > curve[0.8] - curve[0.6] > 0,
+                       lambda curve: curve[1.0] > curve[0.8], r.curve_text)),
     )),
-    _figure("fig11", "Size of the partitioning function by the number of channels", DEFAULTS, _channel_sizes,
-            sizes, _Sizes(x="workers", xlabel="channels N"), (
+    _figure("fig11", "Size of the partitioning function by the number of channels", DEFAULTS,
+            grid(resources=("LCL", "LQL"), workers=at([4, 8, 16, 32], CHANNELS), seed=_RUNS), sizes,
+            _Sizes(x="workers", xlabel="channels N"), (
         Claim("5.4", "counter and explicit hash grow linearly in N", "linear",
-              at_least(_straight, 0.97, 0.9, named(prefix="R^2 of straight lines: "))),
+              r.at_least(_straight, 0.97, 0.9, r.named(prefix="R^2 of straight lines: "))),
     )),
-    _figure("fig12", "Construction time by sigma", _BUILT, _times("sigma", [0.008, 0.1], SIGMAS), building,
+    _figure("fig12", "Construction time by sigma", _BUILT,
+            grid(algorithm=OURS, sigma=at([0.008, 0.1], SIGMAS), seed=_RUNS), building,
             _Seconds(x="sigma", logx=True), (
         Claim("5.5", "readj takes around 10 s at sigma = 0.008 and less than 0.05 s at 0.1",
               "at least 200 times",
-              graded(_readj_times, lambda low, usual, times: times >= 200, lambda low, usual,
-                     times: times >= 20,
-                     "{:.2g} s and {:.2g} s, {:.0f} times")),
+              r.graded(_readj_times, lambda low, usual, times: times >= 200,
+                       lambda low, usual, times: times >= 20, "{:.2g} s and {:.2g} s, {:.0f} times")),
         Claim("5.5", "redist takes slightly above 0.5 s at sigma = 0.008", "<= 0.6 s",
-              at_most(average("map_seconds", algorithm="redist", sigma=0.008), 0.6, text="{:.2g} s"),
+              r.at_most(r.average("map_seconds", algorithm="redist", sigma=0.008), 0.6, text="{:.2g} s"),
               peer="redist in Scala: 40-290 ms for 50-100 items on 10-50 channels"),
-        Claim("5.5", "scan is cheapest, readj dearest", "scan, redist, readj",
-              each(_in_order("sigma"), "comparisons in the order scan, redist, readj")),
+        Claim("5.5", "scan is the cheapest, readj the most expensive", "scan, redist, readj",
+              r.each(_in_order("sigma"), "comparisons in the order scan, redist, readj")),
     )),
     _figure("fig13", "Construction time by the number of channels", _BUILT,
-            _times("workers", [4, 8, 16, 32], CHANNELS), building,
+            grid(algorithm=OURS, workers=at([4, 8, 16, 32], CHANNELS), seed=_RUNS), building,
             _Seconds(x="workers", xlabel="channels N"), (
         Claim("5.5", "all algorithms are super-linear in N", "N^x, x > 1",
-              graded(_exponents, lambda found: min(found.values()) > 1, lambda found: max(found.values()) > 1,
-                     named(prefix="N to the power of: "))),
-        Claim("5.5", "scan is cheapest", "scan, redist, readj",
-              each(_in_order("workers"), "comparisons in the order scan, redist, readj")),
+              r.graded(_exponents, lambda found: min(found.values()) > 1,
+                       lambda found: max(found.values()) > 1, r.named(prefix="N to the power of: "))),
+        Claim("5.5", "scan is the cheapest", "scan, redist, readj",
+              r.each(_in_order("workers"), "comparisons in the order scan, redist, readj")),
         Claim("5.5", "scan's map takes about as long as the ring", "1",
-              graded(_over_ring("scan"), lambda found: 0.5 <= found["scan"] <= 2,
-                     lambda found: found["scan"] < 0.5, named(prefix="map / ring: ")),
+              r.graded(_over_ring("scan"), lambda found: 0.5 <= found["scan"] <= 2,
+                       lambda found: found["scan"] < 0.5, r.named(prefix="map / ring: ")),
               peer="scan in Scala: 3-9 ms for 50-100 items on 10-50 channels"),
         Claim("5.5", "the others' maps take significantly longer than the ring", "> 2",
-              graded(_over_ring("redist", "readj"), lambda found: min(found.values()) > 2,
-                     lambda found: max(found.values()) > 2, named(prefix="map / ring: ")),
-              "maps are built by compiled code in O(1) per placement tried, redist trying two per key, and "
+              r.graded(_over_ring("redist", "readj"), lambda found: min(found.values()) > 2,
+                       lambda found: max(found.values()) > 2, r.named(prefix="map / ring: ")),
+              "maps are built by compiled code in O(1) per placement tried (redist tries two per key) and "
               "are cheaper than sorting the ring's 1000 N points"),
     )),
-    _figure("fig14", "Construction time by skew", _BUILT, _times("z", [0.2, 0.8, 0.9, 1.0], WIDE_SKEWS),
-            building, _Seconds(x="z", xlabel="skew z"), (
-        Claim("5.5", "scan's time hardly depends on the skew", "flat", at_most(_scan_by_skew, 1.5, 3)),
+    _figure("fig14", "Construction time by skew", _BUILT,
+            grid(algorithm=OURS, z=at([0.2, 0.8, 0.9, 1.0], WIDE_SKEWS), seed=_RUNS), building,
+            _Seconds(x="z", xlabel="skew z"), (
+        Claim("5.5", "scan's time barely depends on the skew", "flat", r.at_most(_scan_by_skew, 1.5, 3)),
         Claim("5.5", "redist's and readj's rise after z = 0.8, readj's faster", "rise",
-              graded(_after_skew, lambda rise: min(rise.values()) > 1.5 and rise["readj"] > rise["redist"],
-                     lambda rise: min(rise.values()) > 1.5, named(prefix="from z = 0.8 to 1: times "))),
+              r.graded(lambda t: {name: _seconds(t, name, z=1.0) / _seconds(t, name, z=0.8)
+                                  for name in ("redist", "readj")},
+                       lambda rise: min(rise.values()) > 1.5 and rise["readj"] > rise["redist"],
+                       lambda rise: min(rise.values()) > 1.5, r.named(prefix="from z = 0.8 to 1: times "))),
     )),
     _figure("lookup", "Cost of a lookup",
-            "Nanoseconds per message, Zipf z = 1, 10^6 keys: "
-            "ring alone, map and ring, the same with counting.",
-            lambda config: [{"workers": n} for n in config.pick([4, 32], [4, 8, 16, 32, 64, 100])],
-            looking_up,
+            "Nanoseconds per message, Zipf z = 1, 10^6 keys: ring alone, map and ring, the same with "
+            "counting.",
+            grid(workers=at([4, 32], [4, 8, 16, 32, 64, 100])), looking_up,
             Lines(x="workers", y="nanoseconds", by="way", xlabel="channels N", ylabel="ns per message"), (
         Claim("4.1.1", "a lookup takes O(1)", "flat in N",
-              at_least(_lookups, 0.5, 0.25, "{1:.3g} ns at N = {2}, {3:.3g} ns at N = {4}")),
+              r.at_least(_lookups, 0.5, 0.25, "{1:.3g} ns at N = {2}, {3:.3g} ns at N = {4}")),
     )),
 ]

@@ -9,11 +9,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row
 from evenflow.papers.figures import Lines, Stacks
 from evenflow.papers.functions.common import COMBINATIONS
 from evenflow.papers.functions.growth import ALPHA, Workload
-from evenflow.papers.rules import each, graded, holds, near
+from evenflow.papers.grid import grid
 from evenflow.papers.table import Table
 from evenflow.schemes.cost_model import Costs, alpha_from_capacity, tolerance
 
@@ -64,39 +65,22 @@ def reached_by_u_and_y() -> bool:
 
 def measure_toy(optimised: str) -> list[Row]:
     """Return a row per channel: its items, and the metrics of the layout it is part of."""
-    rows = []
+    rows: list[Row] = []
     before, after = ([int(channel) for channel in text] for text in LAYOUTS[optimised])
-    moves = [(name, new) for name, old, new in zip(TOY, before, after, strict=True) if old != new]
-    for layout in (before, after):
-        balance_n, balance_c = balances(layout)
+    moves = {name: new for name, old, new in zip(TOY, before, after, strict=True) if old != new}
+    for layout, moved in ((before, {}), (after, moves)):
         channels = max(layout) + 1
-        moved = moves if layout == after else []
+        balance_n, balance_c = balances(layout)
+        metrics = {"balance_n": balance_n, "balance_c": balance_c, "moved": ", ".join(moved),
+                   "migration": sum(TOY[name] for name in moved),
+                   "between_old": any(channel < 2 for channel in moved.values()),
+                   "by_u_and_y": optimised == "communication" and reached_by_u_and_y()}  # fmt: skip
         for channel in range(channels):
-            here = zip(TOY.items(), layout, strict=True)
-            row: Row = {"optimised": optimised, "channels": channels, "panel": f"{optimised}, N = {channels}"}
-            row |= {"channel": str(channel + 1)}
-            row |= {name: f if own == channel else 0.0 for (name, f), own in here}
-            row |= {
-                "balance_n": balance_n,
-                "balance_c": balance_c,
-                "between_old": any(n < 2 for _, n in moved),
-            }
-            row |= {"migration": sum(TOY[name] for name, _ in moved), "moved": ", ".join(n for n, _ in moved)}
-            rows.append(row | {"by_u_and_y": optimised == "communication" and reached_by_u_and_y()})
+            where = zip(TOY.items(), layout, strict=True)
+            items = {name: f if own == channel else 0.0 for (name, f), own in where}
+            row = {"optimised": optimised, "channels": channels, "panel": f"{optimised}, N = {channels}"}
+            rows.append({**row, "channel": str(channel + 1), **items, **metrics})
     return rows
-
-
-def _toy_printed(t: Table) -> list[bool]:
-    return [
-        as_printed((row.balance_n, row.balance_c), PRINTED[row.optimised, row.channels])
-        for row in t.only(channel="1").itertuples()
-    ]
-
-
-def _toy_costs(t: Table) -> tuple[float, ...]:
-    return tuple(
-        t.value("migration", optimised=name, channels=3) for name in ("communication", "computation")
-    )
 
 
 # Thresholds
@@ -106,28 +90,26 @@ def measure_thresholds(workers: int) -> list[Row]:
     """Return theta and delta of every resource combination, and what they are for."""
     loads = np.ones(workers)
     loads[0] = ALPHA  # the most uneven that is allowed
-    rows = []
+    rows: list[Row] = []
     for resources in COMBINATIONS:
         costs = Costs(resources)
         first = costs.delta(workers)
         _, top = Workload().top(first)
         total = float((top * top).sum()) + costs.tail(top).resource("Q")
-        row: Row = {"workers": workers, "resources": resources, "theta": tolerance(ALPHA, workers)}
-        row |= {"worst_deviation": float(np.abs(loads / loads.mean() - 1).max()), "delta": first}
-        row |= {"delta_raised": costs.delta(workers, total), "tracked": int(costs.tracked(top, workers).size)}
-        rows.append(row | {"alpha_for_capacity": alpha_from_capacity(10, 3, workers) if workers == 4 else ""})
+        rows.append({
+            "workers": workers, "resources": resources, "theta": tolerance(ALPHA, workers),
+            "worst_deviation": float(np.abs(loads / loads.mean() - 1).max()), "delta": first,
+            "delta_raised": costs.delta(workers, total), "tracked": int(costs.tracked(top, workers).size),
+            "alpha_for_capacity": alpha_from_capacity(10, 3, workers) if workers == 4 else "",
+        })  # fmt: skip
     return rows
 
 
 def _threshold_rows(t: Table) -> Table:
     shown = {"LCL": ("LCL", "delta"), "LQL": ("LQL", "delta"), "LQL, raised": ("LQL", "delta_raised")}
-    parts = [
-        t.only(resources=resources)[["workers"]].assign(
-            delta=t.only(resources=resources)[column], series=name
-        )
-        for name, (resources, column) in shown.items()
-    ]
-    return Table(pd.concat(parts, ignore_index=True))
+    parts = [(name, t.only(resources=resources), column) for name, (resources, column) in shown.items()]
+    columns = [own[["workers"]].assign(delta=own[column], series=name) for name, own, column in parts]
+    return Table(pd.concat(columns, ignore_index=True))
 
 
 _figure = partial(Experiment, "functions")
@@ -136,33 +118,39 @@ _figure = partial(Experiment, "functions")
 EXPERIMENTS = [
     _figure("fig1", "The worked example: three ways from two channels to three",
             "Items X Z V R U Y W L of frequency 5 3 2 1 4 3 3 1; computation is quadratic.",
-            lambda config: [{"optimised": name} for name in LAYOUTS], measure_toy,
+            grid(optimised=tuple(LAYOUTS)), measure_toy,
             Stacks("channel", tuple(TOY), "panel", "frequency"), (
         Claim("2", "communication and computation balances of all six layouts",
               "1, 1.1; 1.14, 2.26; 1.2, 1.05; 2, 1.04; 1.2, 1.05; 1.14, 1.23",
-              each(_toy_printed, "layouts with both balances as printed")),
+              r.each(lambda t: [as_printed((row.balance_n, row.balance_c),
+                                           PRINTED[row.optimised, row.channels])
+                                for row in t.only(channel="1").itertuples()],
+                     "layouts with both balances as printed")),
         Claim("2", "migration costs 7 for communication, 10 for computation", "7, 10",
-              graded(_toy_costs, lambda *costs: costs == (7.0, 10.0), text="{:g} and {:g}")),
+              r.graded(lambda t: tuple(t.value("migration", optimised=name, channels=3)
+                                       for name in ("communication", "computation")),
+                       lambda *costs: costs == (7.0, 10.0), text="{:g} and {:g}")),
         Claim("2", "the 7 are items U and Y", "U, Y",
-              graded(lambda t: t.only(optimised="communication", channels=3).iloc[0],
-                     lambda row: row["by_u_and_y"], text="cost {0[migration]:g}: {0[moved]}"),
-              "no layout with the printed loads at N = 2 comes to 1.14 and 2.26 by moving U and Y"),
-        Claim("2", "evening out both needs migration between old channels", "yes",
-              graded(lambda t: t.only(optimised="both", channels=3).iloc[0],
-                     lambda row: row["between_old"], text="moved {0[moved]}")),
+              r.graded(lambda t: t.only(optimised="communication", channels=3).iloc[0],
+                       lambda row: row["by_u_and_y"], text="cost {0[migration]:g}: {0[moved]}"),
+              "no layout with the printed loads at N = 2 reaches 1.14 and 2.26 by moving U and Y"),
+        Claim("2", "balancing both requires migration between old channels", "yes",
+              r.graded(lambda t: t.only(optimised="both", channels=3).iloc[0],
+                       lambda row: row["between_old"], text="moved {0[moved]}")),
     )),
     _figure("thresholds", "Frequency thresholds by the number of channels",
-            "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; "
-            "quadratic ones before and after raising.",
-            lambda config: [{"workers": n} for n in (2, 4, 8, 10, 16, 32, 64, 100)], measure_thresholds,
+            "Eq. 15-17 for alpha = 1.2, sigma = 0.1, 10^6 keys, z = 1; quadratic thresholds before and "
+            "after raising.",
+            grid(workers=(2, 4, 8, 10, 16, 32, 64, 100)), measure_thresholds,
             Lines(x="workers", y="delta", by="series", xlabel="channels N", ylabel="threshold δ", logy=True,
                   rows=_threshold_rows), (
         Claim("3.1", "10 GB on 4 channels of 3 GB allow alpha = 1.28", "1.28",
-              near(lambda t: t.value("alpha_for_capacity", workers=4), 1.28, 0.01)),
-        Claim("4.1.3", "theta is how far a channel may deviate under alpha", "Eq. 15",
-              each(holds("abs(worst_deviation - theta) < 1e-12"),
-                   "settings where the worst allowed load deviates by theta")),
-        Claim("4.1.3", "the collected items raise a quadratic resource's threshold", "higher",
-              each(holds("delta_raised > delta", resources="LQL"), "numbers of channels")),
+              r.near(lambda t: t.value("alpha_for_capacity", workers=4), 1.28, 0.01)),
+        Claim("4.1.3", "theta is the deviation that alpha allows a channel", "Eq. 15",
+              r.each(r.holds("abs(worst_deviation - theta) < 1e-12"),
+                     "settings where the worst allowed load deviates by theta")),
+        Claim("4.1.3", "the tracked items raise the threshold of a quadratic resource", "higher",
+              r.each(r.holds("delta_raised > delta", resources="LQL"),
+                     "numbers of channels with a higher threshold")),
     )),
 ]

@@ -1,7 +1,7 @@
 """What `functions` measures: partitioning functions that grow from one worker on, one worker at a time (5.1).
 
 Keys are integers whose frequencies follow Zipf's law exactly; every run has keys of its own, so that all
-hashes differ. scan, redist and readj are told the frequencies of the keys they may track: these figures are
+hashes differ. scan, redist and readj are given the frequencies of the keys they may track: these figures are
 about the function, not the counters. Schemes that learn from messages (fill, or a user's) see 20,000 per
 worker after every step. Migration is what the last step moved, imbalance what stands after it, over all keys.
 """
@@ -142,15 +142,9 @@ def _grown_scheme(name: str, workers: int, load: Workload) -> list[Function]:
 
 
 def growth(
-    approaches: Sequence[str],
-    workers: Sequence[int],
-    domain: int = 10**6,
-    z: float = 1.0,
-    resources: str = "LCL",
-    sigma: float = 0.1,
-    utility: str = "APM",
-    seed: int = 0,
-) -> list[Row]:
+    approaches: Sequence[str], workers: Sequence[int], domain: int = 10**6, z: float = 1.0,
+    resources: str = "LCL", sigma: float = 0.1, utility: str = "APM", seed: int = 0,
+) -> list[Row]:  # fmt: skip
     """Measure approaches at some numbers of workers, from 2 on, in one run: a row for each."""
     load, costs = Workload(domain, z, seed), Costs(resources, (ALPHA, ALPHA, ALPHA), sigma, domain)
     functions = {name: grown(name, max(workers), load, costs, utility) for name in approaches}
@@ -191,13 +185,9 @@ def growth(
 
 
 def sizes(
-    workers: int = 10,
-    domain: int = 10**6,
-    z: float = 1.0,
-    resources: str = "LCL",
-    sigma: float = 0.1,
+    workers: int = 10, domain: int = 10**6, z: float = 1.0, resources: str = "LCL", sigma: float = 0.1,
     seed: int = 0,
-) -> list[Row]:
+) -> list[Row]:  # fmt: skip
     """Count messages: what the counter holds (mean over half a window), how many keys would be mapped."""
     load, costs = Workload(domain, z, seed), Costs(resources, (ALPHA, ALPHA, ALPHA), sigma, domain)
     epsilon = _SLACK * costs.delta(workers)
@@ -215,14 +205,9 @@ def sizes(
 
 
 def building(
-    algorithm: str,
-    workers: int = 10,
-    domain: int = 10**6,
-    z: float = 1.0,
-    resources: str = "LCL",
-    sigma: float = 0.1,
-    seed: int = 0,
-) -> list[Row]:
+    algorithm: str, workers: int = 10, domain: int = 10**6, z: float = 1.0, resources: str = "LCL",
+    sigma: float = 0.1, seed: int = 0,
+) -> list[Row]:  # fmt: skip
     """Time the last step of a growth: the ring and the map apart, in CPU seconds, best of several."""
     load, costs = Workload(domain, z, seed), Costs(resources, (ALPHA, ALPHA, ALPHA), sigma, domain)
     keys, frequencies = last_step(load, costs, workers)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evenflow.papers.experiment import Claim, Experiment, Row, Rows, RunConfig
+from evenflow.papers import rules as r
+from evenflow.papers.experiment import Claim, Experiment, Rows
 from evenflow.papers.functions.common import (
     APPROACHES,
     COMBINATIONS,
@@ -19,44 +20,21 @@ from evenflow.papers.functions.common import (
     OURS,
     WIDE_SKEWS,
     Both,
-    points,
-    with_fill,
+    growths,
 )
 from evenflow.papers.functions.growth import UNIFORM, growth
-from evenflow.papers.rules import (
-    all_of,
-    apart,
-    as_printed,
-    at_least,
-    at_most,
-    average,
-    below,
-    each,
-    graded,
-    lowest,
-    named,
-    near,
-    ratio,
-    values,
-)
+from evenflow.papers.grid import at, joined
 from evenflow.papers.table import Table
 
 SPOKES = ("migration", "imbalance", "state", "computation", "communication")
 LINEAR = ("LCL", "LLL")
+_WITH_FILL = (*APPROACHES, "fill")
 
 
-def _resource_points(config: RunConfig) -> list[Row]:
-    return [point for name in COMBINATIONS for point in points(config, with_fill(name), resources=name)]
-
-
-def _skew_points(config: RunConfig) -> list[Row]:
-    wide, narrow = config.pick(([0.1, 0.5, 0.8, 1.0], [0.25, 0.4, 0.5]), (WIDE_SKEWS, NARROW_SKEWS))
-    return [
-        point
-        for name in ("LCL", "LLL", "LQL")
-        for z in (narrow if name == "LQL" else wide)
-        for point in points(config, with_fill(name), resources=name, z=z)
-    ]
+_SKEW_POINTS = joined(
+    growths(_WITH_FILL, resources=LINEAR, z=at([0.1, 0.5, 0.8, 1.0], WIDE_SKEWS)),
+    growths(_WITH_FILL, resources="LQL", z=at([0.25, 0.4, 0.5], NARROW_SKEWS)),
+)
 
 
 def _radar(figure: Any, rows: Rows) -> None:
@@ -84,18 +62,14 @@ def _radar(figure: Any, rows: Rows) -> None:
 
 
 def _scan_from_redist(t: Table) -> float:
-    return max(ratio(column, "scan", "redist", "resources", take=lambda found: (found - 1).abs().max())(t)
-               for column in ("imbalance", "migration"))  # fmt: skip
+    wide = [t.wide(column, "resources") for column in ("imbalance", "migration")]
+    return max((own["scan"] / own["redist"] - 1).abs().max() for own in wide)
 
 
-def _rises_after(t: Table) -> list[bool]:
+def _rises_after(t: Table) -> list[Any]:
     wide = t.wide("migration", "resources", "z", resources=LINEAR)[list(OURS)]
-    runs = [wide.xs(name, level="resources") for name in LINEAR]
-    return [
-        run.loc[1.0, name] > run.loc[:0.8, name].max()
-        for run in (r.sort_index() for r in runs)
-        for name in OURS
-    ]
+    runs = [wide.xs(name, level="resources").sort_index() for name in LINEAR]
+    return [run.loc[1.0] > run.loc[:0.8].max() for run in runs]
 
 
 def _crossing(t: Table, approach: str, resources: str) -> float:
@@ -105,11 +79,8 @@ def _crossing(t: Table, approach: str, resources: str) -> float:
 
 
 def _consistent_first(t: Table) -> list[bool]:
-    return [
-        _crossing(t, CONSISTENT, name) <= _crossing(t, other, name)
-        for name in t["resources"].unique()
-        for other in (UNIFORM, *OURS)
-    ]
+    return [_crossing(t, CONSISTENT, name) <= _crossing(t, other, name)
+            for name in t["resources"].unique() for other in (UNIFORM, *OURS)]  # fmt: skip
 
 
 def _lowest_skew(t: Table) -> Table:
@@ -128,69 +99,72 @@ _figure = partial(Experiment, "functions")
 # fmt: off
 EXPERIMENTS = [
     _figure("fig3", "Migration and imbalance by resource functions",
-            f"Radar charts, logarithmic; black: ideal. {DEFAULTS} {FILL}", _resource_points, growth, _radar, (
+            f"Radar charts, logarithmic; black: ideal. {DEFAULTS} {FILL}",
+            growths(_WITH_FILL, resources=COMBINATIONS), growth, _radar, (
         Claim("5.3", "uniform hashing migrates more than 8 times the ideal", "> 8",
-              at_least(average("migration", approach=UNIFORM), 8.0, 4.0)),
+              r.at_least(r.average("migration", approach=UNIFORM), 8.0, 4.0)),
         Claim("5.3", "consistent hashing migrates least", "lowest",
-              each(below("migration", CONSISTENT, (UNIFORM, *OURS), "resources"),
-                   "comparisons in which consistent hashing moves least")),
+              r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "resources"),
+                     "comparisons in which consistent hashing moves least")),
         Claim("5.3", "consistent hashing's migration is below the ideal in some cases", "< 1",
-              at_most(lowest("migration", "resources", approach=CONSISTENT), 1)),
-        Claim("5.3", "scan, redist and readj are more even than consistent hashing", "lower in all four",
-              each(below("imbalance", OURS, CONSISTENT, "resources", strictly=True),
-                   "comparisons below consistent hashing")),
+              r.at_most(r.lowest("migration", "resources", approach=CONSISTENT), 1)),
+        Claim("5.3", "scan, redist and readj are better balanced than consistent hashing",
+              "lower in all four",
+              r.each(r.below("imbalance", OURS, CONSISTENT, "resources", strictly=True),
+                     "comparisons below consistent hashing")),
         Claim("5.3", "imbalance of consistent and of uniform hashing for LLL", "1.75, 1.55",
-              as_printed(values("imbalance", resources="LLL"), {CONSISTENT: 1.75, UNIFORM: 1.55}, 0.15, 1)),
-        Claim("5.3", "readj is most even for all resource functions", "lowest in all four",
-              each(below("imbalance", "readj", ("scan", "redist"), "resources"),
-                   "comparisons in which readj is most even")),
+              r.as_printed(r.values("imbalance", resources="LLL"), {CONSISTENT: 1.75, UNIFORM: 1.55},
+                           0.15, 1)),
+        Claim("5.3", "readj has the best balance for all resource functions", "lowest in all four",
+              r.each(r.below("imbalance", "readj", ("scan", "redist"), "resources"),
+                     "comparisons in which readj is best balanced")),
         Claim("5.3", "imbalance for LLL", "readj 1.2, redist and scan 1.32",
-              as_printed(values("imbalance", resources="LLL"), {"readj": 1.2, "redist": 1.32, "scan": 1.32},
-                         0.1, 1)),
+              r.as_printed(r.values("imbalance", resources="LLL"),
+                           {"readj": 1.2, "redist": 1.32, "scan": 1.32}, 0.1, 1)),
         Claim("5.3", "migration for LLL", "readj 1.34, redist and scan 1.23",
-              as_printed(values("migration", resources="LLL"), {"readj": 1.34, "redist": 1.23, "scan": 1.23},
-                         0.1, 1)),
-        Claim("5.3", "redist and scan cannot be told apart", "equal",
-              at_most(_scan_from_redist, 0.03, 0.10, "{:.1%} apart")),
-        Claim("5.3", "computation imbalance for LQL is in the 30s, out of control for consistent hashing",
-              "30-40", graded(values("computation", *OURS, CONSISTENT, resources="LQL"),
+              r.as_printed(r.values("migration", resources="LLL"),
+                           {"readj": 1.34, "redist": 1.23, "scan": 1.23}, 0.1, 1)),
+        Claim("5.3", "redist and scan are indistinguishable", "equal",
+              r.at_most(_scan_from_redist, 0.03, 0.10, "{:.1%} apart")),
+        Claim("5.3", "computation imbalance for LQL is in the 30s, and out of control for consistent hashing",
+              "30-40", r.graded(r.values("computation", *OURS, CONSISTENT, resources="LQL"),
                      lambda found: all(28 <= found[n] <= 42 and found[n] < found[CONSISTENT] for n in OURS),
-                     lambda found: all(found[name] < found[CONSISTENT] for name in OURS), named())),
+                     lambda found: all(found[name] < found[CONSISTENT] for name in OURS), r.named())),
     )),
     _figure("fig4", "Migration and imbalance by skew",
             f"LCL, LLL, LQL (LQL up to z = 0.5). {DEFAULTS} {FILL}",
-            _skew_points, growth, Both(x="z", xlabel="skew z", panels="resources"), (
+            _SKEW_POINTS, growth, Both(x="z", xlabel="skew z", panels="resources"), (
         Claim("5.3", "uniform hashing migrates more than 8 times the ideal at every skew", "> 8",
-              at_least(lowest("migration", "z", approach=UNIFORM), 8.0, 4.0)),
+              r.at_least(r.lowest("migration", "z", approach=UNIFORM), 8.0, 4.0)),
         Claim("5.3", "the others are close to the ideal up to z = 0.8", "about 1",
-              at_most(lambda t: t.wide("migration", "resources", "z",
-                                       query="z <= 0.8")[[CONSISTENT, *OURS]].max().max(), 1.25, 2.0)),
+              r.at_most(lambda t: t.wide("migration", "resources", "z",
+                                         query="z <= 0.8")[[CONSISTENT, *OURS]].max().max(), 1.25, 2.0)),
         Claim("5.3", "scan's, redist's and readj's migration rises after z = 0.8", "rises",
-              each(_rises_after, "curves that rise after z = 0.8")),
+              r.each(_rises_after, "curves that rise after z = 0.8")),
         Claim("5.3", "scan migrates most, then readj, then redist", "that order",
-              each(all_of(*(below("migration", low, high, "resources", resources=LINEAR, z=1.0)
-                            for low, high in (("readj", "scan"), ("redist", "readj")))),
-                   "comparisons in the order scan, readj, redist"),
-              "the three lie within 6 percent of each other, while single runs of readj go from 1.0 to 1.5"),
-        Claim("5.3", "consistent hashing is the first to violate the balance", "first",
-              each(_consistent_first, "comparisons in which consistent hashing violates first")),
+              r.each(r.all_of(*(r.below("migration", low, high, "resources", resources=LINEAR, z=1.0)
+                                for low, high in (("readj", "scan"), ("redist", "readj")))),
+                     "comparisons in the order scan, readj, redist"),
+              "the three are within 6 percent of each other; single runs of readj range from 1.0 to 1.5"),
+        Claim("5.3", "consistent hashing is the first to violate the balance constraint", "first",
+              r.each(_consistent_first, "comparisons in which consistent hashing violates first")),
         Claim("5.3", "consistent hashing's imbalance is up to 50 percent above readj's (LLL, z = 1)", "1.5x",
-              near(ratio("imbalance", CONSISTENT, "readj", resources="LLL", z=1.0), 1.5, 0.15, 1)),
+              r.near(r.ratio("imbalance", CONSISTENT, "readj", resources="LLL", z=1.0), 1.5, 0.15, 1)),
         Claim("5.3", "violations begin earliest for LQL, latest for LCL", "LQL, LLL, LCL",
-              graded(lambda t: {name: _crossing(t, CONSISTENT, name) for name in ("LQL", "LLL", "LCL")},
-                     lambda at: at["LQL"] <= at["LLL"] <= at["LCL"] and at["LQL"] < at["LCL"],
-                     text=named(prefix="at z = "))),
+              r.graded(lambda t: {name: _crossing(t, CONSISTENT, name) for name in ("LQL", "LLL", "LCL")},
+                       lambda at: at["LQL"] <= at["LLL"] <= at["LCL"] and at["LQL"] < at["LCL"],
+                       text=r.named(prefix="at z = "))),
         Claim("5.3", "at very low skew all are within tolerance", "below 1",
-              each(lambda t: _lowest_skew(t).wide("imbalance", "resources")[list(APPROACHES)] <= 1,
-                   "approaches within tolerance at the lowest skew")),
-        Claim("5.3", "uniform hashing is most even at low skew", "lowest",
-              each(lambda t: below("imbalance", UNIFORM, (CONSISTENT, *OURS), "resources")(_lowest_skew(t)),
-                   "comparisons at the lowest skew")),
-        Claim("5.3", "readj is most even for LCL and LLL at z = 1", "up to 8 percent lower",
-              graded(_readj_lower, lambda least, most: least > 0 and 4 <= most <= 12, lambda least,
-                     most: least > 0,
-                     "{:.1f} to {:.1f} percent lower")),
+              r.each(lambda t: _lowest_skew(t).wide("imbalance", "resources")[list(APPROACHES)] <= 1,
+                     "approaches within tolerance at the lowest skew")),
+        Claim("5.3", "uniform hashing has the best balance at low skew", "lowest",
+              r.each(lambda t: r.below("imbalance", UNIFORM, (CONSISTENT, *OURS),
+                                       "resources")(_lowest_skew(t)),
+                     "comparisons at the lowest skew")),
+        Claim("5.3", "readj has the best balance for LCL and LLL at z = 1", "up to 8 percent lower",
+              r.graded(_readj_lower, lambda least, most: least > 0 and 4 <= most <= 12,
+                       lambda least, most: least > 0, "{:.1f} to {:.1f} percent lower")),
         Claim("5.3", "for LQL the three are within 1-2 percent", "1-2 percent",
-              at_most(apart("imbalance", OURS, "z", resources="LQL"), 0.03, 0.10, "{:.1%} apart")),
+              r.at_most(r.apart("imbalance", OURS, "z", resources="LQL"), 0.03, 0.10, "{:.1%} apart")),
     )),
 ]

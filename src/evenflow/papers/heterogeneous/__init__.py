@@ -4,7 +4,7 @@ Fig. 4-14, Table 1 and 2. Fig. 1-3 are drawings. Captions 6, 7 and 9 are printed
 CG by allocation, Fig. 7 the spreads over time of equal workers, Fig. 9 the schemes compared. "CH" is
 consistent hashing with bounded loads. Fig. 13-14 were a Storm cluster, here the queueing model.
 
-Left open by the paper, and chosen here:
+Not specified by the paper, and chosen here:
 
 * Normalised imbalance = max / mean load - 1. Fig. 4-6, 9 and 10 count loads, so no worker sends a signal and
   CG's virtual workers stay where they start.
