@@ -57,7 +57,7 @@ def test_streaming(rocks: Any, pairs: st.SearchStrategy[tuple[str, str]]) -> Non
     @given(pairs, tables(60), st.integers(0, 60), st.sampled_from([Profile(), Declared()]))
     def check(pair: tuple[str, str], made: Made, cut: int, using: Any) -> None:
         table = made[1]
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             write_batches(Path(scratch) / "in", [table.slice(0, cut), table.slice(cut)])
             schema = rocks.createDataFrame(table).schema
             stream = rocks.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{scratch}/in")
