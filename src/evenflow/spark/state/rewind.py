@@ -21,10 +21,17 @@ from evenflow.spark.state.table import Committed, StateTable, described, history
 
 
 def rewind_state(path: str | Path, batch: int) -> None:
-    """Put the state of a stopped `stateful` query back to what it was after ``batch``.
+    """Put the state of a stopped `stateful` query back to what it was after a batch.
 
-    Later batches are undone. Use it after a checkpoint was restored that is older than the state; the query's
+    Later batches are undone. Use it after restoring a checkpoint that is older than the state; the query's
     refusal names the batch. Possible as long as the files of that batch are kept (``keep`` of `stateful`).
+
+    Parameters
+    ----------
+    path : str or Path
+        The path that ``stateful`` was given as ``state``.
+    batch : int
+        The batch to go back to.
     """
     root, token = local_path(path), uuid4().hex
     if not StateTable.exists(root):
