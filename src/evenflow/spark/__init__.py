@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 require("pyspark", "spark", "evenflow.spark")
-_KEEP_STATE = {"AutoWorkers", "StatefulQuery", "read_state", "stateful"}
+_KEEP_STATE = {"AutoWorkers", "StatefulQuery", "read_state", "rewind_state", "stateful"}
 
 if not TYPE_CHECKING:
     _load, __dir__, _ = lazy_loader.attach(
