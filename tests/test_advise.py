@@ -284,7 +284,9 @@ def test_numbers_of_workers_that_are_none_are_refused(sales: Path) -> None:
         str(sales), "--key", "shop", "--workers", "0"
     )
     assert "workers is -3" in refusal(str(sales), "--key", "shop", "--workers", "-3")
-    assert "at most 1048576 workers" in refusal(str(sales), "--key", "shop", "--workers", "10000000")
+    assert "workers is 10000000; use at most 1048576" in refusal(
+        str(sales), "--key", "shop", "--workers", "10000000"
+    )
     missing = run(str(sales), "--key", "shop")
     assert missing.exit_code == 2
     assert "--workers" in missing.stderr

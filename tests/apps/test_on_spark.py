@@ -72,7 +72,7 @@ def test_a_users_trades(spark: Any, tmp_path: Path) -> None:
         "10:00": (30.0, 1),
     }
     with pytest.raises(
-        ef.EvenflowError, match=r"vwap needs a column for price.*vwap:price=lots \(there are when,"
+        ef.EvenflowError, match=r"vwap needs a column for price.*vwap:price=lots \(the columns are when,"
     ):
         ran(spark, "vwap", str(path), at_once=True)
     with pytest.raises(ef.EvenflowError, match="time=lots"):

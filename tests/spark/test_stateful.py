@@ -242,7 +242,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"using": KeyedProcessor()}, "declares no state"),
     ({"workers": 0}, "workers is 0"),
     ({"workers": "many"}, "workers is 'many'"),
-    ({"scheme": "w-choices"}, "one owner"),
+    ({"scheme": "w-choices"}, "w-choices gives a key several workers"),
     ({"scheme": "explicit:algoritm=redist"}, "algorithm"),
     ({"order_by": "nmber"}, "order_by names 'nmber'"),
     ({"event_time": "number"}, "cast it to a timestamp"),
