@@ -5,7 +5,7 @@ A setting that the chosen mode would ignore is refused: whoever passes it expect
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -95,10 +95,6 @@ class ResolvedOptions:
     sources: int | None
     control: str | None
     reasons: tuple[str, ...]
-
-    def because(self, reason: str) -> ResolvedOptions:
-        """Return the options with one more reason for what was chosen."""
-        return replace(self, reasons=(*self.reasons, reason))
 
     def refuse_ignored(self, streaming: bool) -> None:
         """Refuse a setting that would have no effect."""

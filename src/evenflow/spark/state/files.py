@@ -64,10 +64,6 @@ class StateFile:
         packed = np.frombuffer(base64.b85decode(self.bits), np.uint8)
         return np.unpackbits(packed, count=STATE_BUCKETS).astype(np.bool_)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON can hold it."""
-        return {name: getattr(self, name) for name in StateFile.__dataclass_fields__}
-
 
 def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) -> StateFile:
     """Write rows of distinct keys, sorted by hash, under a name that nobody else has."""
