@@ -57,6 +57,25 @@ def test_zeros_and_nan_in_keys_come_out_as_from_spark(spark: Any, form: str) -> 
         assert sorted(map(str, whole.collect())) == wanted
 
 
+@pytest.mark.parametrize("form", sorted(FLOATS))
+def test_a_constant_key_comes_out_as_it_was_written(spark: Any, form: str) -> None:
+    """Spark's optimizer takes constants out of groupBy's keys, so that -0.0 stays -0.0."""
+    for value in ("-0.0D", "double('NaN')" if form == "array" else "double(null)"):
+        df = (
+            spark.range(200)
+            .selectExpr(f"{value} as d", "id % 3 as user")
+            .selectExpr(f"{FLOATS[form]} as k", "user")
+        )
+        wanted = df.groupBy("k", "user").count().withColumnRenamed("count", "rows")
+        for merges in (Rows.merges, None):
+            using = type("Rows", (Rows,), {"merges": merges})()
+            found = aggregate(df, ["k", "user"], using, "rows long", workers=3, **SPLITS)
+            assert found.select("k").dtypes == wanted.select("k").dtypes
+            assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
+        if value == "-0.0D":
+            assert "-0.0" in str(found.first())
+
+
 class Sums(NamedTuple):
     """A state with names."""
 

@@ -460,7 +460,8 @@ def test_damaged_logs_are_named(spark: Any, tmp_path: Path) -> None:
         start(spark, tmp_path, Sunk(), **query.options)
 
 
-def test_nothing_is_swept_before_the_two_are_compared(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("running", [False, True], ids=["at the start", "before the first batch"])
+def test_nothing_is_swept_before_the_two_are_compared(spark: Any, tmp_path: Path, running: bool) -> None:
     """An old log put over newer data is refused, and the newer log can be put back."""
     query = Query(spark, tmp_path, keep="0 seconds")
     query.feed()
@@ -469,14 +470,29 @@ def test_nothing_is_swept_before_the_two_are_compared(spark: Any, tmp_path: Path
     query.feed()
     query.run()
     query.copy("last")
-    shutil.rmtree(query.state / "_delta_log")
-    shutil.copytree(tmp_path / "first" / "state" / "_delta_log", query.state / "_delta_log")
-    query.refused()
-    shutil.rmtree(query.state / "_delta_log")
-    shutil.copytree(tmp_path / "last" / "state" / "_delta_log", query.state / "_delta_log")
+    if running:
+        waiting = start(spark, tmp_path, query.sunk, **query.options)
+        waiting.processAllAvailable()  # compared at the start, and no batch yet
+    put_log_back(query, "first")
+    before = {name for name in files_of(tmp_path) if name.startswith("state/data")}
+    assert before
+    if running:
+        query.feed()
+        with pytest.raises(Exception, match="is at batch 0, and the checkpoint .* asks for batch 2"):
+            waiting.processAllAvailable()
+        waiting.stop()
+    else:
+        query.refused()
+    assert {name for name in files_of(tmp_path) if name.startswith("state/data")} == before
+    put_log_back(query, "last")
     query.feed()
     query.run()
     assert query.held() == query.expected()
+
+
+def put_log_back(query: Query, name: str) -> None:
+    shutil.rmtree(query.state / "_delta_log")
+    shutil.copytree(query.folder / name / "state" / "_delta_log", query.state / "_delta_log")
 
 
 def test_staged_outputs_that_are_gone(spark: Any, tmp_path: Path) -> None:

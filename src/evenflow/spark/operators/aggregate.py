@@ -11,6 +11,7 @@ What Spark can aggregate by itself (sums, counts, maxima, sketches) it should: i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -31,7 +32,7 @@ from evenflow.spark.monitoring.task_timing import take_time
 from evenflow.spark.operators.apply import laid_out, numbered
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
-from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted
+from evenflow.spark.routing.key_columns import Key, constant_floats, helper, key_hash, quoted
 from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.placed import Placed
 
@@ -107,14 +108,17 @@ def aggregate(
         control=control,
     )  # fmt: skip
     placed = place(df, key, options)
-    work = _work(placed, using, *declared)
+    work = _work(placed, using, *declared, constant_floats(df, key, placed.keys))
     if on_placed is not None:
         on_placed(placed)
     return work.on_stream(output_mode) if df.isStreaming else work.on_batch()
 
 
+@dataclass(frozen=True)
 class Work(AggregateLayout):
     """One aggregate, step by step."""
+
+    constants: dict[str, Column]  # key columns that results show as they were written
 
     def on_batch(self) -> DataFrame:
         """Reduce, merge and finish in one go."""
@@ -169,6 +173,9 @@ class Work(AggregateLayout):
 
     def named(self, frame: DataFrame) -> DataFrame:
         """Return results under the names that the user knows."""
+        for name, column in zip(self.inner_keys, self.placed.keys, strict=True):
+            if column.inside in self.constants:
+                frame = frame.withColumn(name, self.constants[column.inside])
         return self.marked(frame).toDF(*(field.name for field in [*self.keys, *self.schema.fields]))
 
     def reduce(self, layout: Layout, results: Records | None) -> Any:
@@ -273,7 +280,13 @@ def _check_output_mode(output_mode: str | None, streaming: bool) -> None:
         raise EvenflowError(f"output_mode is {output_mode!r}; choose one of {', '.join(OUTPUT_MODES)}.")
 
 
-def _work(placed: Placed, using: Aggregator, buffer: T.StructType, schema: T.StructType) -> Work:
+def _work(
+    placed: Placed,
+    using: Aggregator,
+    buffer: T.StructType,
+    schema: T.StructType,
+    constants: dict[str, Column],
+) -> Work:
     inside = {field.name: field for field in placed.frame.schema.fields}
     keys = []
     for column in placed.keys:
@@ -291,7 +304,7 @@ def _work(placed: Placed, using: Aggregator, buffer: T.StructType, schema: T.Str
                 f"the result would have the column {name!r} twice, since the key's columns come before those "
                 "of the schema; rename one."
             )
-    return Work(placed, using, tuple(keys), buffer, schema)
+    return Work(placed, using, tuple(keys), buffer, schema, constants)
 
 
 __test__ = {"aggregate": aggregate.__doc__}  # doctest does not look behind a decorator

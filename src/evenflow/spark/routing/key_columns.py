@@ -56,6 +56,35 @@ def with_keys(df: DataFrame, key: Key) -> tuple[DataFrame, list[KeyColumn]]:
     return (df.select("*", *added) if added else df), columns
 
 
+def constant_floats(df: DataFrame, key: Key, columns: Iterable[KeyColumn]) -> dict[str, Column]:
+    """Return, by their names inside, the key's columns with floats that Spark's optimizer finds constant.
+
+    ``groupBy`` returns 0.0 for -0.0 in stored rows, but drops a constant from its keys and returns it as it
+    was written, -0.0 included. Only the optimized plan shows which keys are constant; Spark Connect has none
+    to show, and there such a key comes out as a stored one does.
+    """
+    floats = [column for column in columns if _holds_floats(column.type)]
+    constants: dict[str, Column] = {}
+    if not floats or getattr(df, "_jdf", None) is None:
+        return constants
+    frame, _ = with_keys(df, key)
+    for column in floats:
+        keys: Any = frame.select(quoted(column.inside)).distinct()
+        expressions = keys._jdf.queryExecution().optimizedPlan().expressions()
+        shown = expressions.apply(expressions.size() - 1) if expressions.size() else None
+        if shown is not None and shown.getClass().getSimpleName() == "Alias" and shown.child().foldable():
+            constants[column.inside] = F.expr(shown.child().sql()).cast(column.type._as_nullable())
+    return constants
+
+
+def _holds_floats(kind: T.DataType) -> bool:
+    if isinstance(kind, T.StructType):
+        return any(_holds_floats(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _holds_floats(kind.elementType)
+    return isinstance(kind, T.FloatType | T.DoubleType)
+
+
 def helper(taken: DataFrame | Iterable[str], name: str) -> str:
     """Return a column name of ours that is not taken; Spark compares names without regard to case.
 
