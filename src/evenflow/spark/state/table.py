@@ -146,6 +146,7 @@ class StateTable:
 
     def refresh(self) -> None:
         """See what was committed since."""
+        self._check_newest()  # an older log in its place would fail in Delta's words
         self.table.update_incremental()
         self._check_newest()
         if self.table.version() != self._read_version:
