@@ -43,12 +43,16 @@ def late_batches() -> list[pa.Table]:
 
 
 def write_batches(folder: Path, batches: Sequence[pa.Table], first: int = 0) -> None:
-    """Write a file for each batch; the times of the files put them in order."""
+    """Write a file for each batch; the times of the files put them in order.
+
+    A running query sees a file only with its final time: Spark ignores files much older than one that it saw.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for number, batch in enumerate(batches, first):
-        path = folder / f"{number:04}.parquet"
-        pq.write_table(batch, path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+        hidden = folder / f".{number:04}.parquet"
+        pq.write_table(batch, hidden)
+        os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
+        hidden.rename(folder / f"{number:04}.parquet")
 
 
 def read_batches(spark: Any, folder: Path, schema: str, files: int = 1) -> Any:
