@@ -30,7 +30,7 @@ from evenflow.spark.grouped.record_columns import Record, Records, to_array, to_
 from evenflow.spark.grouped.runs import Batches, Layout, failure, key_text
 from evenflow.spark.grouped.schemas import as_arrow
 from evenflow.spark.grouped.state_encoding import keys_to_text, restore, store, stored_field, text_to_keys
-from evenflow.spark.monitoring.task_timing import take_time
+from evenflow.spark.monitoring.task_timing import with_timing
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -53,7 +53,7 @@ def merge_with_state(
         timed = [T.StructField(MARK, work.keys[marked].dataType), T.StructField(EXPIRES, T.LongType())]
     parts = T.StructType([*texts, *timed, *states.fields])
     reduce = ReduceToText(work.using, layout, work.buffers, None, tuple(parts.names), marked)
-    reduced = rows.mapInArrow(take_time(reduce, work.placed.control), parts)
+    reduced = rows.mapInArrow(with_timing(reduce, work.placed.control), parts)
     if marked is not None:
         reduced = reduced.withMetadata(MARK, work.keys[marked].metadata)
     merged = T.StructType([*texts, *states.fields])

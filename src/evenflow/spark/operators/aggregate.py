@@ -27,7 +27,7 @@ from evenflow.spark.grouped.record_columns import Records
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.grouped.streaming_merge import merge_with_state
-from evenflow.spark.monitoring.task_timing import take_time
+from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.operators.apply import laid_out, numbered
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
@@ -173,7 +173,7 @@ class Work(AggregateLayout):
 
     def reduce(self, layout: Layout, results: Records | None) -> Any:
         """Return the pass over balanced partitions, which is the one whose time is told."""
-        return take_time(self.step(Reduce, layout, results), self.placed.control)
+        return with_timing(self.step(Reduce, layout, results), self.placed.control)
 
     def step(self, kind: type[Any], layout: Layout, results: Records | None) -> Any:
         """Return a pass over partitions."""

@@ -15,7 +15,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.spark.grouped.apply_task import WholeGroups
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
-from evenflow.spark.monitoring.task_timing import take_time
+from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, quoted
@@ -94,7 +94,7 @@ def apply(
     frame, layout = laid_out(placed)
     by_key = [F.col(quoted(column.inside)) for column in placed.keys]
     work = WholeGroups(layout, using, name, takes_key, rows, arrow)
-    return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(take_time(work, control), declared)
+    return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(with_timing(work, control), declared)
 
 
 def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:

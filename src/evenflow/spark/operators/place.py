@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
-from evenflow.spark.monitoring.control_dir import own_folder
+from evenflow.spark.monitoring.control_dir import temporary_control_dir
 from evenflow.spark.replanning.plan_join import observe_stream, place_stream
 from evenflow.spark.routing.draws import HOME, draw_by_content, draw_by_position
 from evenflow.spark.routing.key_columns import (
@@ -73,7 +73,9 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     worker = helper(keyed, "worker")
     control = options.control
     if df.isStreaming:
-        frame = place_stream(keyed, keys, control or own_folder(), scheme, split, seed, plan, draw, worker)
+        frame = place_stream(
+            keyed, keys, control or temporary_control_dir(), scheme, split, seed, plan, draw, worker
+        )
     else:
         frame = with_worker(keyed, plan, hashed, draw, worker)
     frame = frame.drop(*added)

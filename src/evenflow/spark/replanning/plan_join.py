@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
-from evenflow.spark.monitoring.control_dir import Control, operator_name, own_folder
+from evenflow.spark.monitoring.control_dir import Control, operator_name, temporary_control_dir
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.replanning.listener import watch
 from evenflow.spark.replanning.plan_datasource import FORMAT
@@ -38,7 +38,7 @@ def place_stream(
     """
     control = Control(folder)
     operator = operator_name(scheme, first.workers, [column.name for column in keys])
-    control.clear()
+    control.remove_drafts()
     hashed = key_hash(keys)
     if not scheme.counts_keys:
         placed = with_worker(df, first, hashed, draw, worker)
@@ -51,7 +51,7 @@ def place_stream(
 def observe_stream(placed: Placed) -> DataFrame:
     """Return the frame of a stream that routers place, with its batches observed for `loads`."""
     operator = operator_name(placed.scheme, placed.workers, [column.name for column in placed.keys])
-    name = watch(placed.frame.sparkSession, Control(placed.control or own_folder()), operator)
+    name = watch(placed.frame.sparkSession, Control(placed.control or temporary_control_dir()), operator)
     worker = F.col(quoted(placed.worker))
     return observe(placed.frame, name, F.expr(key_hash(placed.keys)), worker, placed.workers)
 

@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
 from evenflow.spark.arrow_functions import arrow_function
-from evenflow.spark.monitoring.control_dir import local_path, operator_name, own_folder
+from evenflow.spark.monitoring.control_dir import local_path, operator_name, temporary_control_dir
 from evenflow.spark.routing.key_columns import Key, helper, key_hash, with_keys
 from evenflow.spark.routing.online_task import Online, route_partition
 from evenflow.spark.routing.options import ResolvedOptions
@@ -65,7 +65,7 @@ def place_online(df: DataFrame, key: Key, options: ResolvedOptions, start: bytes
         keyed = sorted_by_content(keyed, options.seed)
     shared = control is not None or _is_local(df.sparkSession)
     if df.isStreaming:
-        control = str(local_path(control or own_folder()))
+        control = str(local_path(control or temporary_control_dir()))
     operator = operator_name(scheme, workers, [column.name for column in keys])
     online = Online(
         scheme, workers, options.seed, options.sources, start, control if shared else None, operator,
