@@ -164,7 +164,7 @@ def test_few_equal_keys_are_placed_one_by_one(spark: Any) -> None:
 
 
 def test_many_rows_are_sampled_and_stay_even(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_counts, "ENOUGH_PER_WORKER", 2000)
+    monkeypatch.setattr(key_counts, "SAMPLED_ROWS_PER_WORKER", 2000)
     monkeypatch.setattr(key_counts, "FIRST_ROWS", 500)
     df = spark.range(100_000).selectExpr("case when id % 4 = 0 then 0 else id % 5000 end as k", "id")
     got: list[Placed] = []

@@ -31,7 +31,7 @@ from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.operators.apply import laid_out, numbered
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
-from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted
+from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted
 from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.placed import Placed
 
@@ -119,7 +119,7 @@ class Work(AggregateLayout):
     def on_batch(self) -> DataFrame:
         """Reduce, merge and finish in one go."""
         frame, layout = laid_out(self.placed)
-        rows = frame.sortWithinPartitions(*(F.col(quoted(column.inside)) for column in self.placed.keys))
+        rows = frame.sortWithinPartitions(*(F.col(quoted(column.frame_name)) for column in self.placed.keys))
         if has_one_home(self.placed):
             return self.named(numbered(rows).mapInArrow(self.reduce(layout, self.results), self.result))
         states = numbered(rows).mapInArrow(self.reduce(layout, None), self.states)
@@ -134,7 +134,7 @@ class Work(AggregateLayout):
     def on_stream(self, output_mode: str | None) -> DataFrame:
         """Reduce every batch, merge with what the state store holds, finish."""
         frame, layout = laid_out(self.placed)
-        hashed = helper(frame, "hash")
+        hashed = helper_name(frame, "hash")
         layout = Layout(
             layout.keys, layout.key_names, layout.rows, layout.row_names, hashed=len(frame.columns)
         )
@@ -277,7 +277,7 @@ def _work(placed: Placed, using: Aggregator, buffer: T.StructType, schema: T.Str
     inside = {field.name: field for field in placed.frame.schema.fields}
     keys = []
     for column in placed.keys:
-        found = inside[column.inside]
+        found = inside[column.frame_name]
         if (found.metadata or {}).get(_SESSION):
             raise EvenflowError(
                 f"key holds {column.name!r}, a session window, which grows with its rows; use window(), or "

@@ -92,17 +92,17 @@ def apply(
     if on_placed is not None:
         on_placed(placed)
     frame, layout = laid_out(placed)
-    by_key = [F.col(quoted(column.inside)) for column in placed.keys]
+    by_key = [F.col(quoted(column.frame_name)) for column in placed.keys]
     work = WholeGroups(layout, using, name, takes_key, rows, arrow)
     return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(with_timing(work, control), declared)
 
 
 def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:
     """Return the rows on their workers, without the worker's number, and which columns are what."""
-    helpers = [column.inside for column in placed.keys if column.is_helper]
+    helpers = [column.frame_name for column in placed.keys if column.is_helper]
     names = [*placed.columns, *helpers]
     layout = Layout(
-        keys=tuple(names.index(column.inside) for column in placed.keys),
+        keys=tuple(names.index(column.frame_name) for column in placed.keys),
         key_names=tuple(column.name for column in placed.keys),
         rows=tuple(range(len(placed.columns))),
         row_names=tuple(placed.columns),

@@ -182,7 +182,7 @@ def loads(
 
 def _of_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
     keyed, keys = with_keys(df, key)
-    shown = F.to_json(F.struct(*(F.col(quoted(column.inside)).alias(column.name) for column in keys)))
+    shown = F.to_json(F.struct(*(F.col(quoted(column.frame_name)).alias(column.name) for column in keys)))
     pairs = (
         keyed.select(
             F.spark_partition_id().alias("worker"), F.expr(key_hash(keys)).alias("hash"), shown.alias("key")

@@ -21,7 +21,7 @@ from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.operators.apply import numbered
 from evenflow.spark.operators.curried import curried
-from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted, with_keys
+from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted, with_keys
 from evenflow.spark.routing.options import check_settings, check_workers, default_workers
 from evenflow.spark.state.heartbeat import with_heartbeat
 from evenflow.spark.state.processor import KeyedProcessor
@@ -121,11 +121,11 @@ def stateful(
     chosen = as_scheme(scheme)
     Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # refuses what cannot be
     keyed, keys = with_keys(df, key)
-    hashed = helper(keyed, "hash")
+    hashed = helper_name(keyed, "hash")
     frame = keyed.selectExpr("*", f"{key_hash(keys)} as {quoted(hashed)}")
     names = frame.columns
     layout = Layout(
-        keys=(len(names) - 1, *(names.index(column.inside) for column in keys)),
+        keys=(len(names) - 1, *(names.index(column.frame_name) for column in keys)),
         key_names=("hash", *(column.name for column in keys)),
         rows=tuple(range(len(df.columns))),
         row_names=tuple(df.columns),

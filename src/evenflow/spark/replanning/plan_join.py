@@ -14,7 +14,7 @@ from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.replanning.listener import watch
 from evenflow.spark.replanning.plan_datasource import FORMAT
 from evenflow.spark.replanning.replanner import Refresher
-from evenflow.spark.routing.key_columns import KeyColumn, helper, key_hash, quoted
+from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def with_refreshed_worker(
 ) -> DataFrame:
     """Return a streaming ``df`` with every row's worker, by the plan that is current in its micro-batch."""
     name = watch(df.sparkSession, refresher.control, refresher.operator, refresher)
-    names = {step: helper([*df.columns, worker], step) for step in ("hash", "tail", "serial")}
+    names = {step: helper_name([*df.columns, worker], step) for step in ("hash", "tail", "serial")}
     hash_, tail, serial = (F.col(name) for name in names.values())
     hot_keys = current_plan(df.sparkSession, refresher.control, refresher.operator, refresher.workers)
     rows = df.select("*", F.expr(hashed).alias(names["hash"]))
@@ -98,7 +98,7 @@ def with_joined_worker(
     """
     columns = ("hash", "below", "cut", "above")
     steps = ("draw", *columns, "wide", "cell")
-    names = {step: helper([*df.columns, worker, serial], f"plan_{step}") for step in steps}
+    names = {step: helper_name([*df.columns, worker, serial], f"plan_{step}") for step in steps}
     draw_, key, below, cut, above, wide, cell = (F.col(name) for name in names.values())
     table = hot_keys.select(
         *(F.col(column).alias(names[column]) for column in columns), F.col("serial").alias(serial)

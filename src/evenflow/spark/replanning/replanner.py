@@ -25,7 +25,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import Observed
 from evenflow.spark.replanning.plan_datasource import plan_file
-from evenflow.spark.routing.key_counts import CERTAIN, named
+from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS, hot_only
 
 log = logging.getLogger("evenflow.spark")
 
@@ -64,7 +64,9 @@ class Refresher:
                 self.write()
             return
         self.past = _joined(self.past, seen, self.workers)
-        hot = named(self.past.keys, self.past.counts, self.past.total, None, self.workers, CERTAIN)
+        hot = hot_only(
+            self.past.keys, self.past.counts, self.past.total, None, self.workers, MIN_SAMPLED_ROWS
+        )
         hot = Counted(hot.keys[:MOST_NAMED], hot.counts[:MOST_NAMED], hot.total, self._buckets(hot, seen))
         plan = self.scheme.plan(
             self.workers, hot, split=self.split, seed=self.seed, previous=self.plan, move_buckets=False
