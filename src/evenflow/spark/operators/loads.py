@@ -15,8 +15,8 @@ from rich.table import Table
 
 from evenflow.errors import EvenflowError
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.replanning.batch_stats import Observed
-from evenflow.spark.replanning.listener import CONTROLS, OBSERVED
+from evenflow.spark.replanning.batch_stats import BatchStats
+from evenflow.spark.replanning.listener import CONTROLS, OBSERVATION_PREFIX
 from evenflow.spark.routing.key_columns import Key, key_hash, quoted, with_keys
 
 _BAR = 30
@@ -144,7 +144,7 @@ def loads(
     key : str, Column or list of them, optional
         The key that a DataFrame was balanced by.
     workers : int, optional
-        Number of partitions of a DataFrame. Without it, empty partitions at the end are not seen.
+        Number of partitions of a DataFrame. Without it, empty partitions at the end are not stats.
     control : str or Path, optional
         Also write the numbers of a DataFrame to the log of this control directory.
     top : int
@@ -232,18 +232,18 @@ def _bare(text: str) -> str:
 def _of_query(query: Any) -> Loads:
     for progress in reversed(query.recentProgress):
         for name, row in (progress.observedMetrics or {}).items():
-            if name.startswith(OBSERVED):
-                seen = Observed.from_row(row, int(progress.batchId))
-                if seen.total:
-                    return _of_seen(seen, CONTROLS.get(name))
+            if name.startswith(OBSERVATION_PREFIX):
+                stats = BatchStats.from_row(row, int(progress.batchId))
+                if stats.total:
+                    return _of_seen(stats, CONTROLS.get(name))
     raise EvenflowError("this query has not finished a batch with rows that evenflow placed; wait for one.")
 
 
-def _of_seen(seen: Observed, control: Control | None) -> Loads:
+def _of_seen(stats: BatchStats, control: Control | None) -> Loads:
     """Return a batch as the listener noted it, or, where it has not yet, as Spark shows it."""
     notes = list(control.notes()) if control is not None else []
-    noted = [note for note in notes if note["event"] == "batch" and note.get("batch") == seen.batch]
-    return _of_note(noted[-1] if noted else seen.summary(None), notes)
+    noted = [note for note in notes if note["event"] == "batch" and note.get("batch") == stats.batch]
+    return _of_note(noted[-1] if noted else stats.summary(None), notes)
 
 
 def _of_log(control: Control) -> Loads:

@@ -113,17 +113,19 @@ def with_draw(
     if order == "auto":
         if has_fixed_order(df):
             order = "as-is"
-            reasons.append("rows of a split key are assigned by position: the input is a plain scan in fixed order")
+            reasons.append(
+                "split keys are drawn by position: the input is a plain scan, whose order is fixed"
+            )
         elif not df.isStreaming and all(
             name in {column.frame_name for column in keys} for name in df.columns
         ):
             order = "sort"
-            reasons.append("rows of a split key are sorted, then assigned by position: the key is the whole row")
+            reasons.append("split keys are sorted, then drawn by position: the key is the whole row")
         else:
             order = "content"
             reasons.append(
-                "rows of a split key are assigned by content, since their order is not fixed; identical rows "
-                "stay together" + ("" if df.isStreaming else " (order='sort' would split them too)")
+                "split keys are drawn by content, since the order of rows is not fixed; identical rows stay "
+                "together" + ("" if df.isStreaming else " (order='sort' would split them too)")
             )
     if order == "content":
         content, hashed = row_content(keyed), helper_name(keyed, "content")
