@@ -178,11 +178,11 @@ def test_an_exception_names_the_key_and_the_class(spark: Any, method: str) -> No
 def test_a_result_that_does_not_fit_names_column_and_class(spark: Any) -> None:
     df = spark.createDataFrame(table("string", 20, 50.0, 1))
     with pytest.raises(
-        Exception, match=r"Profile\.finish gave a dict for key k='hot' without the column 'score'"
+        Exception, match=r"Profile\.finish returned a dict for key k='hot' without the column 'score'"
     ):
         aggregate(df, "k", Profile(), "score double", workers=2).collect()
     with pytest.raises(
-        Exception, match=r"Profile\.finish gave .* for the column 'last' and key k='hot', which the schema"
+        Exception, match=r"Profile\.finish returned .* for column 'last' of key k='hot', which the schema"
     ):
         aggregate(df, "k", Profile(), "n long, total double, words int, last int", workers=2).collect()
 
@@ -201,10 +201,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"using": type("Bare", (Aggregator,), {})()},
         "Bare has no buffer; declare the state's columns",
     ),
-    "bad buffer": ({"using": changed(buffer="n lang")}, "Changed.buffer is 'n lang'; write it as in"),
+    "bad buffer": ({"using": changed(buffer="n lang")}, "Changed.buffer is 'n lang'; declare columns as in"),
     "zero does not fit": (
         {"using": changed(buffer="n long")},
-        "Changed.zero gave a dict for a key without rows",
+        "Changed.zero returned a dict for a key without rows",
     ),
     "no merge": (
         {
@@ -225,7 +225,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "merges more": (
         {"using": type("More", (Declared,), {"merges": {**Declared.merges, "z": "sum"}})()},
-        "More.merges names 'z', which is no column of the buffer",
+        "More.merges names 'z', which is not a column of the buffer",
     ),
     "merges number": (
         {"using": type("More", (Declared,), {"merges": {**Declared.merges, "n": 1}})()},
@@ -233,7 +233,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "rows": ({"using": changed(rows="polars")}, "Changed.rows is 'polars'"),
     "name twice": ({"schema": "K long"}, "the result would have the column 'K' twice"),
-    "key is a map": ({"key": "m"}, "holds a map"),
+    "key is a map": ({"key": "m"}, "contains a map"),
     "no column": ({"key": "j"}, "there is no column 'j'"),
     "output mode": ({"output_mode": "update"}, "output_mode is 'update', but df is not a stream"),
 }

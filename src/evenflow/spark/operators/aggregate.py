@@ -21,7 +21,7 @@ from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.grouped.aggregate_layout import AggregateLayout
-from evenflow.spark.grouped.aggregate_task import Finish, Merge, Reduce
+from evenflow.spark.grouped.aggregate_task import FinishPass, MergePass, ReducePass
 from evenflow.spark.grouped.aggregator import Aggregator
 from evenflow.spark.grouped.record_columns import Records
 from evenflow.spark.grouped.runs import Layout, check_rows
@@ -58,7 +58,7 @@ def aggregate(
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
 ) -> DataFrame:
-    """Reduce, merge and finish rows by key with a Python `Aggregator`; one row per key.
+    """ReducePass, merge and finish rows by key with a Python `Aggregator`; one row per key.
 
     Rows of a hot key are reduced on several workers and their states merged.
 
@@ -117,7 +117,7 @@ class Work(AggregateLayout):
     """One aggregate, step by step."""
 
     def on_batch(self) -> DataFrame:
-        """Reduce, merge and finish in one go."""
+        """ReducePass, merge and finish in one go."""
         frame, layout = laid_out(self.placed)
         rows = frame.sortWithinPartitions(*(F.col(quoted(column.frame_name)) for column in self.placed.keys))
         if has_one_home(self.placed):
@@ -128,11 +128,11 @@ class Work(AggregateLayout):
         together = states.repartition(self.placed.workers, *by_key)
         if self.using.merges is not None:
             return self.finished(self.merged_by_spark(together))
-        merge = self.step(Merge, self.inner_layout, self.results)
+        merge = self.step(MergePass, self.inner_layout, self.results)
         return self.named(together.sortWithinPartitions(*by_key).mapInArrow(merge, self.result))
 
     def on_stream(self, output_mode: str | None) -> DataFrame:
-        """Reduce every batch, merge with what the state store holds, finish."""
+        """ReducePass every batch, merge with what the state store holds, finish."""
         frame, layout = laid_out(self.placed)
         hashed = helper_name(frame, "hash")
         layout = Layout(
@@ -158,7 +158,9 @@ class Work(AggregateLayout):
         """Return results for merged states; where these are the results, no row enters Python for it."""
         if _keeps_state(self.using) and all(field.nullable for field in self.schema.fields):
             return self.named(states)
-        return self.named(states.mapInArrow(self.step(Finish, self.inner_layout, self.results), self.result))
+        return self.named(
+            states.mapInArrow(self.step(FinishPass, self.inner_layout, self.results), self.result)
+        )
 
     def marked(self, frame: DataFrame) -> DataFrame:
         """Put back what the key's columns say of themselves, such as the watermark: Python drops it."""
@@ -173,7 +175,7 @@ class Work(AggregateLayout):
 
     def reduce(self, layout: Layout, results: Records | None) -> Any:
         """Return the pass over balanced partitions, which is the one whose time is told."""
-        return with_timing(self.step(Reduce, layout, results), self.placed.control)
+        return with_timing(self.step(ReducePass, layout, results), self.placed.control)
 
     def step(self, kind: type[Any], layout: Layout, results: Records | None) -> Any:
         """Return a pass over partitions."""

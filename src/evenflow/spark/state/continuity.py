@@ -84,10 +84,10 @@ def asked_for(
     checkpoint, unknown = Checkpoint(config.checkpoint, spark), ""
     query = offsets = at_state = None
     try:
-        goes_on = before is not None and not before.unknown and not checkpoint.is_local
-        query = before.query if before is not None and goes_on else checkpoint.query()
+        unchanged = before is not None and not before.unknown and not checkpoint.is_local
+        query = before.query if before is not None and unchanged else checkpoint.query()
         offsets = checkpoint.digest(batch)
-        if committed is not None and not goes_on:
+        if committed is not None and not unchanged:
             at_state = checkpoint.digest(committed.spark_batch) or None
     except UnreadableCheckpoint as error:
         unknown = str(error)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenflow.plan.table import bucket_of
-from evenflow.spark.grouped.runs import same
+from evenflow.spark.grouped.runs import equal_keys
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Bools, Hashes
 from evenflow.spark.state.schema import BATCH, HASH, REMOVED, UNTIL
 
@@ -290,7 +290,7 @@ class StateReader:
     ) -> Bools:
         equal = np.ones(rows.size, np.bool_)
         for name, key in zip(self.keys, keys, strict=True):
-            equal &= same(piece.rows.column(name).take(pa.array(at)), key.take(pa.array(rows)))
+            equal &= equal_keys(piece.rows.column(name).take(pa.array(at)), key.take(pa.array(rows)))
         return equal
 
     def _piece(self, file: StateFile, number: int) -> Piece:
@@ -335,7 +335,7 @@ def newest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     equal = repeated.copy()
     for name in keys:
         column = ordered.column(name).chunk(0)
-        equal[1:] &= same(column.slice(0, len(column) - 1), column.slice(1))
+        equal[1:] &= equal_keys(column.slice(0, len(column) - 1), column.slice(1))
     if not (repeated & ~equal).any():
         return ordered.take(pa.array(np.flatnonzero(~equal)))
     return ordered.take(pa.array(_first_of_each(ordered, hashes, keys)))  # two keys with the same 64 bits
@@ -348,7 +348,9 @@ def _first_of_each(ordered: pa.Table, hashes: Hashes, keys: Sequence[str]) -> li
         before = len(kept) - 1
         seen = False
         while before >= 0 and hashes[kept[before]] == hashes[row] and not seen:
-            seen = all(same(column.slice(kept[before], 1), column.slice(row, 1))[0] for column in columns)
+            seen = all(
+                equal_keys(column.slice(kept[before], 1), column.slice(row, 1))[0] for column in columns
+            )
             before -= 1
         if not seen:
             kept.append(row)

@@ -31,7 +31,7 @@ class Given:
         self.outputs: list[Record] = []
         self.output_rows: list[int] = []
 
-    def where(self, row: int) -> str:
+    def label(self, row: int) -> str:
         """Name a key for a message."""
         return key_text(self.task.work.state.key_names, self.keys, row)
 
@@ -40,25 +40,25 @@ class Given:
         name = f"{self.task.work.name}.{method}"
         if not isinstance(result, tuple) or len(result) not in (2, 3) or isinstance(result[1], dict | str):
             raise EvenflowError(
-                f"{name} returned {type(result).__name__} for {self.where(row)}; return the state (or None) "
+                f"{name} returned {type(result).__name__} for {self.label(row)}; return the state (or None) "
                 "and a list of outputs, and, if the key is to expire, a time."
             )
         state, outputs = result[0], result[1]
         if state is None:
             self.removed[row] = True
         else:
-            self.states.append(self.task.states.record(state, self.where, row))
+            self.states.append(self.task.states.record(state, self.label, row))
             self.kept.append(row)
             if len(result) == 3:
                 self.until[row] = self._until(result[2], name, row)
         writer = self.task.outputs.records
         try:
             for output in outputs:
-                self.outputs.append(writer.record(output, self.where, row))
+                self.outputs.append(writer.record(output, self.label, row))
                 self.output_rows.append(row)
         except TypeError as error:
             raise EvenflowError(
-                f"{name} gave {type(outputs).__name__} as outputs for {self.where(row)}; give a list of "
+                f"{name} gave {type(outputs).__name__} as outputs for {self.label(row)}; give a list of "
                 "dicts."
             ) from error
 
@@ -69,7 +69,7 @@ class Given:
         until = clock.until(given)
         if until is None:
             raise EvenflowError(
-                f"{name} gave {given!r} as the time at which {self.where(row)} expires; give a datetime with "
+                f"{name} gave {given!r} as the time at which {self.label(row)} expires; give a datetime with "
                 "a time zone" + (", or a timedelta from self.now." if clock.clock == "processing" else ".")
             )
         return until
@@ -77,7 +77,7 @@ class Given:
     def done(self) -> None:
         """Make columns of all that was taken."""
         state = self.task.work.state
-        columns = self.task.states.columns(self.states, lambda number: self.where(self.kept[number]))
+        columns = self.task.states.columns(self.states, lambda number: self.label(self.kept[number]))
         if self.removed.any():
             places = np.cumsum(~self.removed) - 1
             columns = [column.take(pa.array(places, mask=self.removed)) for column in columns]
@@ -90,4 +90,4 @@ class Given:
         self.task.written.append(
             pa.RecordBatch.from_arrays([*self.keys, *columns, *ours.values()], schema=state.schema)
         )
-        self.task.outputs.add(self.outputs, lambda number: self.where(self.output_rows[number]))
+        self.task.outputs.add(self.outputs, lambda number: self.label(self.output_rows[number]))

@@ -30,10 +30,10 @@ class Outputs:
         self.rows = 0
         self.writer: pq.ParquetWriter | None = None
 
-    def add(self, records: list[Record], where: Any) -> None:
+    def add(self, records: list[Record], label: Any) -> None:
         """Take some outputs."""
         if records:
-            columns = self.records.columns(records, where)
+            columns = self.records.columns(records, label)
             self.waiting.append(pa.RecordBatch.from_arrays(columns, schema=self.records.schema))
             self.rows += len(records)
             if sum(batch.num_rows for batch in self.waiting) >= WRITTEN_ROWS:

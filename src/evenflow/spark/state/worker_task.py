@@ -1,7 +1,7 @@
 """What a Python worker does for ``stateful``: one pass over the rows that were placed on it.
 
-Rows come sorted by the key's hash and the key, so they are cut where the key changes. For the keys of a
-portion the state is looked up at once, the processor runs key by key, and at the end the touched keys go to
+Rows come sorted by the key's hash and the key, so they are split_runs where the key changes. For the keys of
+a portion the state is looked up at once, the processor runs key by key, and at the end the touched keys go to
 one new state file, the outputs to another. Both have names of their own; they count only if the driver
 commits them, so a task that dies, or runs twice, leaves nothing but a file that is swept.
 """
@@ -21,7 +21,15 @@ import pyarrow.compute as pc
 
 from evenflow.plan.table import bucket_of
 from evenflow.spark.grouped.record_columns import Records, to_values
-from evenflow.spark.grouped.runs import HANDED, Batches, Layout, cut, failure, same, to_pandas
+from evenflow.spark.grouped.runs import (
+    ROW_FORMATS,
+    Batches,
+    Layout,
+    equal_keys,
+    failure,
+    join_group,
+    split_runs,
+)
 from evenflow.spark.state.batch_time import Time
 from evenflow.spark.state.files import NEVER, DamagedFile, Piece, StateFile, StateReader, write_state
 from evenflow.spark.state.owner_lookup import Bools, Hashes, Owners
@@ -46,18 +54,18 @@ def portions(batches: Batches, layout: Layout, rows: str) -> Iterator[Portion]:
     """Yield keys with all of their rows; the last key of a batch waits for the next one."""
     waiting: list[pa.RecordBatch] = []
     last: list[pa.Array] | None = None
-    for here in cut(batches, layout):
+    for here in split_runs(batches, layout):
         runs = list(zip(here.starts, here.ends, strict=True))
-        if here.goes_on:
+        if here.continues:
             start, end = runs.pop(0)
             waiting.append(here.rows.slice(start, end - start))
         if not runs:
             continue
-        begun, group = here.new_keys(), HANDED[rows](here.rows)
+        begun, group = here.new_keys(), ROW_FORMATS[rows](here.rows)
         groups = [group(start, end) for start, end in runs[:-1]]
         keys = [key.slice(0, len(groups)) for key in begun]
         if last is not None:
-            groups.insert(0, _whole(waiting, rows))
+            groups.insert(0, join_group(waiting, rows))
             keys = [pa.concat_arrays([before, key]) for before, key in zip(last, keys, strict=True)]
         start, end = runs[-1]
         waiting = [here.rows.slice(start, end - start)]
@@ -65,12 +73,7 @@ def portions(batches: Batches, layout: Layout, rows: str) -> Iterator[Portion]:
         if groups:
             yield Portion(keys, groups)
     if last is not None:
-        yield Portion(last, [_whole(waiting, rows)])
-
-
-def _whole(pieces: list[pa.RecordBatch], rows: str) -> Any:
-    table = pa.Table.from_batches(pieces)
-    return to_pandas(table) if rows == "pandas" else table
+        yield Portion(last, [join_group(waiting, rows)])
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ class Task:
                     now = dict(zip(names, state, strict=True))
                 result = processor.process(key, now, group)
             except Exception as error:
-                raise failure(f"{self.work.name}.process", given.where(row), error) from error
+                raise failure(f"{self.work.name}.process", given.label(row), error) from error
             given.take(row, result, "process")
         given.done()
         self.created += int((begun & ~given.removed).sum())
@@ -240,7 +243,7 @@ class Task:
             try:
                 result = self.processor.expire(key, dict(zip(names, state, strict=True)))
             except Exception as error:
-                raise failure(f"{self.work.name}.expire", given.where(row), error) from error
+                raise failure(f"{self.work.name}.expire", given.label(row), error) from error
             given.take(row, result, "expire")
         given.done()
         self.expired = due.num_rows
@@ -281,7 +284,7 @@ class Task:
                 rows, others = pa.array(at[here]), pa.array((first + offset)[here])
                 equal = np.ones(here.size, np.bool_)
                 for name in self.reader.keys:
-                    equal &= same(piece.rows.column(name).take(rows), part.column(name).take(others))
+                    equal &= equal_keys(piece.rows.column(name).take(rows), part.column(name).take(others))
                 touched[here] |= equal
         return touched
 
