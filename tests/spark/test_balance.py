@@ -139,7 +139,7 @@ def test_a_shuffled_frame_routes_again_as_before(spark: Any) -> None:
         )
         got: list[Placed] = []
         out = df.transform(balance("k", workers=5, on_placed=got.append))
-        assert any("by what they hold" in reason for reason in got[0].reasons)
+        assert any("drawn by content" in reason for reason in got[0].reasons)
         runs.append(sorted(workers_of(out, "k", "v")))
     assert runs[0] == runs[1]
     load = Counter(worker for worker, _, _ in runs[0])

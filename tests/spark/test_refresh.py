@@ -82,7 +82,7 @@ def test_a_hot_key_that_changes_is_followed_and_broken_plans_cost_one_batch(
     spark: Any, tmp_path: Path
 ) -> None:
     feed = Feed(spark, tmp_path)
-    assert any("plans are made from each micro-batch" in reason for reason in feed.placed[0].reasons)
+    assert any("planned from the ones before it" in reason for reason in feed.placed[0].reasons)
     plan = feed.control.folder / plan_file(operator_of(feed.control.folder))
     try:
         for hot in ("first", "first", "second", "second"):
@@ -164,7 +164,7 @@ def test_a_stream_has_one_shuffle_and_one_broadcast(spark: Any, tmp_path: Path) 
     unsteady = stream.dropDuplicates(["k", "v"])
     placed: list[Placed] = []
     unsteady.transform(balance("k", 4, on_placed=placed.append))
-    assert any("by what they hold" in reason for reason in placed[0].reasons)
+    assert any("drawn by content" in reason for reason in placed[0].reasons)
 
 
 def seen(number: int, counts: dict[int, int], tail: int = 0) -> BatchStats:

@@ -169,25 +169,23 @@ class StateMerger(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Merge partial states into the stored one."""
-        stored_state = self.state.get()
+        stored = self.state.get()
         arrived = list(rows)
         first = 1 if not self.timed else 3
-        records = [*([] if stored_state is None else [stored_state]), *(row[first:] for row in arrived)]
+        records = [*([] if stored is None else [stored]), *(row[first:] for row in arrived)]
         merged = self._merged(key[0], self._read(records))
         self.state.update(merged)
-        if (
-            stored_state is None and self.timed and arrived[0][EXPIRES] is not None
-        ):  # a null time never expires
+        if stored is None and self.timed and arrived[0][EXPIRES] is not None:  # a null time never expires
             self.handle.registerTimer(arrived[0][EXPIRES])
         if self.mode == "update":
             yield self.row(key[0], *merged)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Emit the state of a key that the watermark has passed, and remove it."""
-        stored_state = self.state.get()
+        stored = self.state.get()
         self.state.clear()
-        if self.mode == "append" and stored_state is not None:
-            yield self.row(key[0], *self._write(self._read([stored_state])[0], key[0]))
+        if self.mode == "append" and stored is not None:
+            yield self.row(key[0], *self._write(self._read([stored])[0], key[0]))
 
     def close(self) -> None:
         """Do nothing."""

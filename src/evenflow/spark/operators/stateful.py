@@ -27,7 +27,7 @@ from evenflow.spark.state.heartbeat import with_heartbeat
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.query import StatefulWriter
 from evenflow.spark.state.query_config import QueryConfig
-from evenflow.spark.state.schema import StateLayout, check_kept
+from evenflow.spark.state.schema import StateLayout, check_storable
 
 LATE = ("process", "drop")
 CLOCKS = ("processing", "event")
@@ -134,7 +134,7 @@ def stateful(
     declared = parse(schema, "schema")
     outputs = as_arrow(declared, "schema")
     for field in outputs:
-        check_kept(field.type, field.name, "staged output")
+        check_storable(field.type, field.name, "staged output")
     config = QueryConfig(
         root=str(root),
         token=uuid4().hex,
