@@ -195,7 +195,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "class": ({"using": Profile}, "using is the class Profile; pass an instance, Profile()."),
     "other": (
         {"using": len},
-        "using is a builtin_function_or_method; pass an instance of a class of Aggregator.",
+        "using is a builtin_function_or_method; pass an instance of a subclass of Aggregator.",
     ),
     "no buffer": (
         {"using": type("Bare", (Aggregator,), {})()},
@@ -212,16 +212,16 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
                 "Half", (Aggregator,), {"buffer": "n long", "zero": len, "reduce": len, "finish": len}
             )()
         },
-        "Half has no merge; define it or say by merges",
+        "Half has no merge; define it, or declare in merges",
     ),
     "no finish": (
         {"using": Rows(), "schema": "rows int"},
-        "Rows has no finish, so its buffer (struct<rows:bigint>) is the result, and the schema is "
-        "struct<rows:int>; make them the same or define finish.",
+        "Rows has no finish, so its buffer (struct<rows:bigint>) is the result, but the schema is "
+        "struct<rows:int>; make them equal or define finish.",
     ),
     "merges lacks": (
         {"using": changed(merges={"n": "sum"})},
-        "Changed.merges does not say how 'total' merges",
+        "Changed.merges has no aggregate for 'total'",
     ),
     "merges more": (
         {"using": type("More", (Declared,), {"merges": {**Declared.merges, "z": "sum"}})()},
@@ -229,7 +229,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "merges number": (
         {"using": type("More", (Declared,), {"merges": {**Declared.merges, "n": 1}})()},
-        "More.merges has 1 for 'n'; give the name",
+        "More.merges has 1 for 'n'; use the name",
     ),
     "rows": ({"using": changed(rows="polars")}, "Changed.rows is 'polars'"),
     "name twice": ({"schema": "K long"}, "the result would have the column 'K' twice"),

@@ -129,7 +129,9 @@ def restore_older_checkpoint(query: Query) -> dict[str, Any]:
 LOST = r"is at batch 1, but the checkpoint .* continues with batch 3, so batch 2 would be missing"
 OLDER = r"is at batch 0, but the checkpoint .* continues with batch 3, so batches 1 to 2 would be missing"
 NO_STATE = r"there is no state at .* continues with batch 3, so batches 0 to 2 would be missing"
-NEW = r"is at batch 2 of query [0-9a-f-]{36}, but the checkpoint .* (is new and starts|belongs to query \S+ and continues) with"
+NEW = (
+    r"is at batch 2 of query [0-9a-f-]{36}, but the checkpoint .* (is new|belongs to query \S+) and \w+s with"
+)
 AHEAD = r"is at batch 2, but the checkpoint .* continues with batch 1, which the state already includes"
 # what is done, the sentence, the files in the state after accept_gap=True, what it records, the next batch
 CASES: list[tuple[Callable[[Query], dict[str, Any]], str, list[int], Any, int]] = [
@@ -421,7 +423,9 @@ def test_a_checkpoint_that_cannot_be_read(
     assert {note["why"] for note in Control(tmp_path / "control").notes("unchecked")} == {"no permission"}
     query.restore("first", "state")
     query.feed()
-    with pytest.raises(Exception, match=r"is at batch 0, but .* continues with batch 4, so batches 1 to 3 would"):
+    with pytest.raises(
+        Exception, match=r"is at batch 0, but .* continues with batch 4, so batches 1 to 3 would"
+    ):
         query.run()
 
 

@@ -238,7 +238,7 @@ def query_notes(folder: Path) -> list[Any]:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"using": Adding}, "pass an instance"),
-    ({"using": object()}, "no KeyedProcessor"),
+    ({"using": object()}, "not a KeyedProcessor"),
     ({"using": KeyedProcessor()}, "declares no state"),
     ({"workers": 0}, "workers is 0"),
     ({"workers": "many"}, "workers is 'many'"),
