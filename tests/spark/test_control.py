@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evenflow as ef
-from evenflow.spark.monitoring.control_dir import LOG, MAX_LOG_BYTES, Control
+from evenflow.spark.monitoring.control_dir import LOG, MAX_LOG_BYTES, Control, local_path
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -97,5 +97,7 @@ def test_paths(tmp_path: Path) -> None:
     assert Control(f"file://{tmp_path}").folder == tmp_path
     with pytest.raises(ef.EvenflowError, match=r"s3://bucket/x.*mounted"):
         Control("s3://bucket/x")
+    with pytest.raises(ef.EvenflowError, match=r"path is 's3a://bucket/state'.*mounted"):
+        local_path("s3a://bucket/state", "path")
     with pytest.raises(ef.EvenflowError, match="control is empty"):
         Control("")

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 def arrow_function(function: Callable[[Any], Any], returns: str, *, of_iterator: bool = False) -> Any:
     """Return ``function`` as a Spark UDF; it maps an array to an array, or an iterator of arrays to another.
 
-    Annotations are set as objects, because string annotations would be resolved in the caller's namespace.
+    Annotations are set as objects, because Spark would have to resolve strings in the function's module.
     """
     kind = Iterator[pa.Array] if of_iterator else pa.Array
     [parameter] = inspect.signature(function).parameters

@@ -104,18 +104,18 @@ class Control:
                     path.unlink(missing_ok=True)
 
 
-def local_path(folder: str | Path) -> Path:
+def local_path(folder: str | Path, argument: str = "control") -> Path:
     """Return a path or ``file:`` URL as an absolute local path."""
     text = str(folder)
     if text.startswith(_FILE_SCHEME):
         text = "/" + text.removeprefix(_FILE_SCHEME).lstrip("/")
     elif "://" in text:
         raise EvenflowError(
-            f"control is {text!r}; use a directory mounted on the driver and on every executor, such as "
-            "/mnt/shared/control."
+            f"{argument} is {text!r}; use a directory mounted on the driver and on every executor, such as "
+            f"/mnt/shared/{argument}."
         )
     if not text:
-        raise EvenflowError("control is empty; pass a directory, or None for a local temporary one.")
+        raise EvenflowError(f"{argument} is empty; pass the path of a directory.")
     return Path(text).absolute()
 
 

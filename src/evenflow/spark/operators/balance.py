@@ -77,7 +77,7 @@ def balance(
     Returns
     -------
     DataFrame
-        The same rows; row r of worker w is in partition w.
+        The same rows, with those of worker w in partition w.
 
     Examples
     --------

@@ -115,7 +115,7 @@ def stateful(
         raise EvenflowError("df is not a stream; read it with spark.readStream, or use apply on a batch.")
     check_settings(df)
     _check_processor(using)
-    root = _mounted_path(state, "state")
+    root = local_path(state, "state")
     auto, first = _initial_workers(df, workers)
     chosen = as_scheme(scheme)
     Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # checks the arguments
@@ -137,7 +137,7 @@ def stateful(
     config = QueryConfig(
         root=str(root),
         token=uuid4().hex,
-        control=str(_mounted_path(control or root / "_evenflow", "control")),
+        control=str(local_path(control or root / "_evenflow")),
         checkpoint=str(checkpoint or root / "_checkpoint"),
         processor=using,
         layout=layout,
@@ -215,16 +215,6 @@ def _check_time(config: QueryConfig) -> None:
         raise EvenflowError(
             f"{config.name}.clock is 'event' but event_time is None; pass the name of the event-time column."
         )
-
-
-def _mounted_path(path: str | Path, argument: str) -> Path:
-    text = str(path)
-    if "://" in text and not text.startswith("file:"):
-        raise EvenflowError(
-            f"{argument} is {text!r}; use a directory mounted on the driver and on every worker, such as "
-            "/mnt/shared/state."
-        )
-    return local_path(path)
 
 
 def _initial_workers(df: DataFrame, workers: Any) -> tuple[AutoWorkers | None, int]:

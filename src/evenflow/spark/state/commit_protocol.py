@@ -1,8 +1,7 @@
 """One micro-batch of ``stateful`` on the driver, in six steps.
 
 1. Open the table and compare it with the checkpoint (:mod:`evenflow.spark.state.continuity`). If the batch is
-already
-   committed, go to step 5; if it does not follow the committed one, refuse it.
+   already committed, go to step 5; if it does not follow the committed one, refuse it.
 2. Workers process their rows and write state and output files with unique names.
 3. Collect the names, which only successful tasks report.
 4. Commit the files, the batch number, the names of the outputs and the owners for the next batch.

@@ -37,7 +37,7 @@ def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) 
         The key's columns, then the state's. A snapshot: it does not change while the query runs, and is
         readable as long as its batch is kept (see ``keep`` of `stateful`).
     """
-    root = local_path(path)
+    root = local_path(path, "path")
     if not DeltaTable.is_deltatable(str(root)):
         raise EvenflowError(f"there is no state at {root}; check the path, or start the query first.")
     version, keys = _version(root, batch)

@@ -41,7 +41,7 @@ def rewind_state(path: str | Path, batch: int) -> None:
     batch : int
         The batch to restore.
     """
-    root, token = local_path(path), uuid4().hex
+    root, token = local_path(path, "path"), uuid4().hex
     if not StateTable.exists(root):
         raise EvenflowError(f"there is no state at {root}; check the path.")
     take_lock(root, token)
