@@ -43,7 +43,7 @@ def test_anything_else_reads_as_none_with_a_reason(tmp_path: Path, damage: str) 
     elif damage == "other version":
         content[8] = 99
         path.write_bytes(content)
-    found, why = control.read_or_why("plan", "plan")
+    found, why = control.read_with_reason("plan", "plan")
     assert found is None
     assert why.startswith("plan is missing" if damage == "missing" else "plan cannot be read")
 

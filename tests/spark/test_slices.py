@@ -197,7 +197,7 @@ def test_values_of_any_type_become_columns_and_come_back(keys: list[pa.Array]) -
 
 
 @given(st.lists(st.sampled_from([3, 1, 2, -5]), max_size=20), st.integers(1, 200))
-def test_side_by_side_keeps_rows_and_joins_equal_hashes(hashes: list[int], limit: int) -> None:
+def test_sorting_by_hash_keeps_rows_and_joins_equal_hashes(hashes: list[int], limit: int) -> None:
     batches = batches_of([pa.array(hashes, pa.int64())], [3, 0, 4]) if hashes else []
     ordered = list(sorted_by_hash(batches, 0, limit))
     rows = [row for batch in ordered for row in batch.to_pylist()]

@@ -57,9 +57,11 @@ class Control:
 
     def read(self, name: str, kind: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
         """Return the header and arrays of a file, or None if it is missing or corrupt."""
-        return self.read_or_why(name, kind)[0]
+        return self.read_with_reason(name, kind)[0]
 
-    def read_or_why(self, name: str, kind: str) -> tuple[tuple[dict[str, Any], dict[str, Array]] | None, str]:
+    def read_with_reason(
+        self, name: str, kind: str
+    ) -> tuple[tuple[dict[str, Any], dict[str, Array]] | None, str]:
         """Return the header and arrays of a file, or None and the reason."""
         try:
             return read_blob(kind, (self.folder / name).read_bytes()), ""

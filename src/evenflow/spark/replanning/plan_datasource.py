@@ -55,7 +55,7 @@ class PlanReader(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[tuple[Any, ...]]:
         """Yield the hot keys; without a valid plan, log a fallback and yield none."""
         control = Control(self.folder)
-        found, why = control.read_or_why(plan_file(self.operator), "plan")
+        found, why = control.read_with_reason(plan_file(self.operator), "plan")
         header, arrays = found or ({}, {})
         if found is not None and header.get("workers") != self.workers:
             why = f"the plan is for {header.get('workers')} workers, not {self.workers}"

@@ -266,5 +266,5 @@ def collect_reports(frame: DataFrame, table: StateTable) -> list[TaskReport]:
     reports = [TaskReport.from_json(row["report"]) for row in frame.collect()]
     for report in reports:
         if report.damaged is not None:
-            raise table.damaged_file_error(DamagedFile(report.damaged, report.why))
+            raise table.damaged_file_error(DamagedFile(report.damaged, report.reason))
     return reports

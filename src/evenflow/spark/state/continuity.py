@@ -98,12 +98,12 @@ def requested_batch(
     return RequestedBatch(batch, query, offsets, at_state, checkpoint, unknown)
 
 
-def _log_unreadable(config: QueryConfig, why: str) -> None:
+def _log_unreadable(config: QueryConfig, reason: str) -> None:
     log.warning(
         "cannot read the checkpoint %s (%s); only its batch numbers are compared with the state at %s",
-        config.checkpoint, why, config.root,
+        config.checkpoint, reason, config.root,
     )  # fmt: skip
-    Control(config.control).note("unchecked", checkpoint=config.checkpoint, why=why)
+    Control(config.control).note("unchecked", checkpoint=config.checkpoint, why=reason)
 
 
 def next_step(config: QueryConfig, committed: Committed | None, requested: RequestedBatch) -> Step | None:

@@ -41,10 +41,10 @@ _FOOTER = b"evenflow"
 class DamagedFile(Exception):  # noqa: N818 - turned into an error where the last intact batch is known
     """A state file is missing or corrupt."""
 
-    def __init__(self, name: str, why: str):
-        super().__init__(name, why)
+    def __init__(self, name: str, reason: str):
+        super().__init__(name, reason)
         self.name = name
-        self.why = why
+        self.reason = reason
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) 
             footer = read_footer(root, name, size)
         except DamagedFile as error:
             raise EvenflowError(
-                f"the state file {root / name} is damaged or missing ({error.why}); read an earlier batch, "
+                f"the state file {root / name} is damaged or missing ({error.reason}); read an earlier batch, "
                 "or restore the file from a backup."
             ) from error
         runs.add((footer.first, footer.last))

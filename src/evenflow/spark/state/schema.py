@@ -41,7 +41,7 @@ class StateLayout:
         names = [name.lower() for name in self.keys.names]
         for name in self.keys.names:
             if names.count(name.lower()) > 1:
-                raise EvenflowError(f"key has two columns named {name!r}; give one an alias.")
+                raise EvenflowError(f"key has two columns named {name!r}; rename one with an alias.")
         for name in self.state.names:
             if name.lower() in names:
                 raise EvenflowError(

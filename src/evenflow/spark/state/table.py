@@ -192,7 +192,7 @@ class StateTable:
         else:
             advice = f"batch {intact} is the last intact one (read_state(spark, path, batch={intact}))"
         return EvenflowError(
-            f"the state file {self.root / damaged.name} is damaged or missing ({damaged.why}); restore it "
+            f"the state file {self.root / damaged.name} is damaged or missing ({damaged.reason}); restore it "
             f"from a backup to continue. Nothing was overwritten, and {advice}."
         )
 

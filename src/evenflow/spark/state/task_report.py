@@ -37,12 +37,12 @@ class TaskReport:
     moved_keys: int = 0
     moved_bytes: int = 0
     damaged: str | None = None  # name of a file that cannot be read
-    why: str = ""
+    reason: str = ""
 
     @staticmethod
     def for_damaged_file(worker: int, error: DamagedFile) -> TaskReport:
         """Return the report of a task that found a damaged file."""
-        return TaskReport(worker, damaged=error.name, why=error.why)
+        return TaskReport(worker, damaged=error.name, reason=error.reason)
 
     def row(self) -> pa.RecordBatch:
         """Return the report as the output row of the task."""
