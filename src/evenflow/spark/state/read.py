@@ -53,8 +53,8 @@ def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) 
             footer = read_footer(root, name, size)
         except DamagedFile as error:
             raise EvenflowError(
-                f"the state file {root / name} is damaged or missing ({error.reason}); read an earlier batch, "
-                "or restore the file from a backup."
+                f"the state file {root / name} is damaged or missing ({error.reason}); read an earlier "
+                "batch, or restore the file from a backup."
             ) from error
         runs.add((footer.first, footer.last))
     rows = spark.read.schema(schema).parquet(*(str(root / name) for name in files))
