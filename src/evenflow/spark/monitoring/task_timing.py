@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from evenflow.spark.monitoring.control_dir import Control
 
-_BATCH = "streaming.sql.batchId"  # a local property of a micro-batch's tasks
+BATCH_ID = "streaming.sql.batchId"  # a local property of a micro-batch's tasks
 
 PartitionFunction = Callable[[Iterator[Any]], Iterator[Any]]
 
@@ -56,7 +56,7 @@ class TimedFunction:
         from pyspark import TaskContext
 
         task = TaskContext.get()
-        batch = None if task is None else task.getLocalProperty(_BATCH)
+        batch = None if task is None else task.getLocalProperty(BATCH_ID)
         Control(self.folder).note(
             "busy",
             run=self.run,

@@ -34,7 +34,7 @@ from evenflow.spark.operators.apply import rows_and_layout, with_numbered_column
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted
-from evenflow.spark.routing.options import PlacementOptions
+from evenflow.spark.routing.options import PlacementOptions, check_choice
 from evenflow.spark.routing.placed import Placed
 
 OUTPUT_MODES = ("append", "update")
@@ -281,8 +281,7 @@ def _check_output_mode(output_mode: str | None, streaming: bool) -> None:
             "output_mode is 'complete', which would write every key after each batch; use 'update' with a "
             "sink that upserts by key, or 'append' with a watermark."
         )
-    if output_mode not in OUTPUT_MODES:
-        raise EvenflowError(f"output_mode is {output_mode!r}; choose one of {', '.join(OUTPUT_MODES)}.")
+    check_choice("output_mode", output_mode, OUTPUT_MODES)
 
 
 def _aggregate_query(

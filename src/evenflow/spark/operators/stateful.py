@@ -22,7 +22,7 @@ from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.operators.apply import with_numbered_columns
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted, with_keys
-from evenflow.spark.routing.options import check_settings, check_workers, default_workers
+from evenflow.spark.routing.options import check_choice, check_settings, check_workers, default_workers
 from evenflow.spark.state.heartbeat import with_heartbeat
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.query import StatefulWriter
@@ -204,13 +204,11 @@ def _check_processor(using: Any) -> None:
         if getattr(type(using), method) is getattr(KeyedProcessor, method):
             raise EvenflowError(f"{name} has no method {method}; define it.")
     check_rows(using.rows, f"{name}.rows")
-    if using.clock not in CLOCKS:
-        raise EvenflowError(f"{name}.clock is {using.clock!r}; choose one of {', '.join(CLOCKS)}.")
+    check_choice(f"{name}.clock", using.clock, CLOCKS)
 
 
 def _check_time(config: QueryConfig) -> None:
-    if config.late not in LATE:
-        raise EvenflowError(f"late is {config.late!r}; choose one of {', '.join(LATE)}.")
+    check_choice("late", config.late, LATE)
     if config.processor.clock == "event" and config.event_time is None:
         raise EvenflowError(
             f"{config.name}.clock is 'event' but event_time is None; pass the name of the event-time column."

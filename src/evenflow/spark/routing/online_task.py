@@ -12,11 +12,12 @@ import pyarrow as pa
 from evenflow.schemes.base import Router, Scheme
 from evenflow.schemes.registry import register
 from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.monitoring.task_timing import BATCH_ID
 from evenflow.spark.routing.router_snapshots import Snapshots
 from evenflow.spark.task import current_task
 
 PERMUTED_ROWS = 1 << 22  # 32 MB of hashes
-BATCH, QUERY = "streaming.sql.batchId", "sql.streaming.queryId"  # local properties of a micro-batch's tasks
+QUERY_ID = "sql.streaming.queryId"  # a local property of a micro-batch's tasks
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,11 @@ class OnlineRouting:
 
     def snapshots(self, task: Any) -> tuple[Snapshots | None, int]:
         """Return the snapshots that this task's micro-batch reads and writes, if any, and its number."""
-        batch = task.getLocalProperty(BATCH)
+        batch = task.getLocalProperty(BATCH_ID)
         if self.control is None or not self.scheme.learns or batch is None:
             return None, 0
         control = Control(self.control)
-        folder = control.folder / "online" / self.operator / str(task.getLocalProperty(QUERY))
+        folder = control.folder / "online" / self.operator / str(task.getLocalProperty(QUERY_ID))
 
         def on_fallback(number: int, why: str) -> None:
             control.note("fallback", operator=self.operator, batch=number, why=why)

@@ -26,9 +26,7 @@ class Placed:
     plan: Plan | None = None
     reasons: list[str] = field(default_factory=list)
     control: str | None = None
-    direct: tuple[DataFrame, Column] | None = (
-        None  # the user's frame and its worker, where no helper column is needed
-    )
+    direct: tuple[DataFrame, Column] | None = None  # the user's frame and worker, if it needs no helpers
 
     def rows(self) -> DataFrame:
         """Return the user's columns, with every row on the partition of its worker."""

@@ -16,7 +16,7 @@ from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.state.files import DamagedFile, read_footer
 from evenflow.spark.state.schema import BATCH, HASH, METADATA_SCHEMA, REMOVED
-from evenflow.spark.state.table import history, live_files, read_description
+from evenflow.spark.state.table import StateTable, history, live_files, read_description
 
 
 def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) -> DataFrame:
@@ -38,7 +38,7 @@ def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) 
         readable as long as its batch is kept (see ``keep`` of `stateful`).
     """
     root = local_path(path, "path")
-    if not DeltaTable.is_deltatable(str(root)):
+    if not StateTable.exists(root):
         raise EvenflowError(f"there is no state at {root}; check the path, or start the query first.")
     version, keys = _version(root, batch)
     table = DeltaTable(str(root)) if version is None else DeltaTable(str(root), version=version)
