@@ -199,7 +199,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no buffer": (
         {"using": type("Bare", (Aggregator,), {})()},
-        "Bare has no buffer; declare the state's columns",
+        "Bare has no buffer; declare the columns of the state",
     ),
     "bad buffer": ({"using": changed(buffer="n lang")}, "Changed.buffer is 'n lang'; declare columns as in"),
     "zero does not fit": (

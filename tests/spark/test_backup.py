@@ -29,7 +29,7 @@ from spark.stream_files import write_batches
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-WAYS_OUT = ("restore", "too", "accept_gap=True", "start a new state")
+WAYS_OUT = ("restore", "too", "accept_gap=True", "start afresh")
 
 
 class Query:

@@ -236,7 +236,7 @@ def test_bad_input_gets_a_sentence(spark: Any) -> None:
         [("a", {"x": 1}, "b")], "user string, m map<string,int>, c string collate UTF8_LCASE"
     )
     bad(df, "there is no column 'usr'; did you mean 'user'?", "usr", 4)
-    bad(df, "does not give", F.col("nope"), 4)
+    bad(df, "cannot resolve", F.col("nope"), 4)
     bad(df, "key is empty", [], 4)
     bad(df, "key holds 3", [3], 4)
     bad(df, "stands for 3 columns", F.col("*"), 4)
