@@ -13,6 +13,7 @@ shuffle.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -30,7 +31,7 @@ from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.grouped.streaming_merge import merge_with_state
 from evenflow.spark.monitoring.task_timing import with_timing
-from evenflow.spark.operators.apply import rows_and_layout, with_numbered_columns
+from evenflow.spark.operators.apply import number_columns, rows_and_layout
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted
@@ -123,10 +124,8 @@ class AggregateQuery(AggregateLayout):
         frame, layout = rows_and_layout(self.placed)
         rows = frame.sortWithinPartitions(*(F.col(quoted(column.frame_name)) for column in self.placed.keys))
         if has_one_owner(self.placed):
-            return self.named(
-                with_numbered_columns(rows).mapInArrow(self.reduce(layout, self.results), self.result)
-            )
-        states = with_numbered_columns(rows).mapInArrow(self.reduce(layout, None), self.states)
+            return self.named(number_columns(rows).mapInArrow(self.reduce(layout, self.results), self.result))
+        states = number_columns(rows).mapInArrow(self.reduce(layout, None), self.states)
         by_key = [F.col(name) for name in self.inner_keys]
         # an explicit number of partitions, or adaptive execution would coalesce small states into one task
         exchanged = states.repartition(self.placed.workers, *by_key)
@@ -139,14 +138,12 @@ class AggregateQuery(AggregateLayout):
         """Return the result of a stream, merged in the state store."""
         frame, layout = rows_and_layout(self.placed)
         hashed = helper_name(frame, "hash")
-        layout = Layout(
-            layout.keys, layout.key_names, layout.rows, layout.row_names, hashed=len(frame.columns)
-        )
+        layout = replace(layout, hashed=len(frame.columns))
         rows = frame.selectExpr("*", f"{key_hash(self.placed.keys)} as {quoted(hashed)}")
         if self.using.merges is not None:
-            states = with_numbered_columns(rows).mapInArrow(self.reduce(layout, None), self.states)
+            states = number_columns(rows).mapInArrow(self.reduce(layout, None), self.states)
             return self.finished(self.merged_by_spark(self.with_key_metadata(states)))
-        return self.named(merge_with_state(with_numbered_columns(rows), layout, self, output_mode))
+        return self.named(merge_with_state(number_columns(rows), layout, self, output_mode))
 
     def merged_by_spark(self, states: DataFrame) -> DataFrame:
         """Return one state per key, merged with the declared aggregates."""
@@ -162,9 +159,8 @@ class AggregateQuery(AggregateLayout):
         """Return the results of merged states, without Python if the states are the results."""
         if _state_is_result(self.using) and all(field.nullable for field in self.schema.fields):
             return self.named(states)
-        return self.named(
-            states.mapInArrow(self.step(FinishPass, self.inner_layout, self.results), self.result)
-        )
+        finish = self.step(FinishPass, self.inner_layout, self.results)
+        return self.named(states.mapInArrow(finish, self.result))
 
     def with_key_metadata(self, frame: DataFrame) -> DataFrame:
         """Restore the metadata of the key's columns, such as the watermark, which ``mapInArrow`` drops."""
@@ -175,9 +171,8 @@ class AggregateQuery(AggregateLayout):
 
     def named(self, frame: DataFrame) -> DataFrame:
         """Return results with their public column names."""
-        return self.with_key_metadata(frame).toDF(
-            *(field.name for field in [*self.keys, *self.schema.fields])
-        )
+        names = [field.name for field in [*self.keys, *self.schema.fields]]
+        return self.with_key_metadata(frame).toDF(*names)
 
     def reduce(self, layout: Layout, results: Records | None) -> Any:
         """Return the timed pass over the balanced partitions."""

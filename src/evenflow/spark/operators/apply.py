@@ -95,7 +95,7 @@ def apply(
     frame, layout = rows_and_layout(placed)
     by_key = [F.col(quoted(column.frame_name)) for column in placed.keys]
     work = WholeGroups(layout, using, name, takes_key, rows, arrow)
-    return with_numbered_columns(frame.sortWithinPartitions(*by_key)).mapInArrow(
+    return number_columns(frame.sortWithinPartitions(*by_key)).mapInArrow(
         with_timing(work, control), declared
     )
 
@@ -113,7 +113,7 @@ def rows_and_layout(placed: Placed) -> tuple[DataFrame, Layout]:
     return placed.moved().drop(placed.worker), layout
 
 
-def with_numbered_columns(frame: DataFrame) -> DataFrame:
+def number_columns(frame: DataFrame) -> DataFrame:
     """Return the frame with numbered columns: mapInArrow fails on names with dots and on duplicates."""
     return frame.toDF(*(f"column_{index}" for index in range(len(frame.columns))))
 

@@ -19,7 +19,7 @@ from evenflow.schemes.spelling import as_scheme
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.monitoring.control_dir import local_path
-from evenflow.spark.operators.apply import with_numbered_columns
+from evenflow.spark.operators.apply import number_columns
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted, with_keys
 from evenflow.spark.routing.options import check_choice, check_settings, check_workers, default_workers
@@ -161,7 +161,7 @@ def stateful(
         accept_gap=accept_gap,
     )
     _check_time(config)
-    frame = with_numbered_columns(frame)
+    frame = number_columns(frame)
     if heartbeat is not None:
         frame = with_heartbeat(frame, _interval(heartbeat), f"column_{len(names)}")
     return StatefulWriter(frame, config)

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from evenflow.errors import first_line
 from evenflow.plan.table import bucket_of
+from evenflow.spark.grouped.record_columns import to_values
 from evenflow.spark.grouped.runs import equal_keys
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Bools, Hashes
 from evenflow.spark.state.schema import BATCH, EXPIRES, HASH, REMOVED
@@ -385,7 +386,7 @@ class Matches:
             indices = np.flatnonzero(self.group_index == number)
             rows = row_group.rows.take(pa.array(self.row[indices]))
             removed = rows.column(REMOVED).to_pylist()
-            columns = [rows.column(name).to_pylist(maps_as_pydicts="strict") for name in names]
+            columns = [to_values(rows.column(name)) for name in names]
             records = zip(*columns, strict=True)
             for index, is_removed, state in zip(indices.tolist(), removed, records, strict=True):
                 if not is_removed:

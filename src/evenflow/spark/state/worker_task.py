@@ -134,7 +134,7 @@ class Task:
 
     def run(self, batches: Batches) -> TaskReport:
         """Process all rows, then the expired keys; write the results and return a report."""
-        moved = self._fetch_moved() if self.spec.before is not None else {"keys": 0, "bytes": 0}
+        moved = self._fetch_moved()
         began = time.perf_counter()  # excludes fetching moved keys, which does not reflect the worker's speed
         try:
             for portion in key_groups(self._incoming(batches), self.spec.layout, self.processor.rows):
@@ -239,7 +239,7 @@ class Task:
             return
         keys = [due.column(name).chunk(0) for name in self.spec.state.key_names]
         names = self.spec.state.state.names
-        columns = [due.column(name).to_pylist(maps_as_pydicts="strict") for name in names]
+        columns = [to_values(due.column(name)) for name in names]
         results = ProcessorResults(self, keys, due.column(HASH).to_numpy())
         for row, (key, state) in enumerate(zip(_key_values(keys), zip(*columns, strict=True), strict=True)):
             try:
@@ -258,7 +258,6 @@ class Task:
             if file.earliest is None or file.earliest > now:
                 continue
             newer = StateReader(self.reader.root, self.reader.files[:number], self.reader.keys)
-            newer.files = self.reader.files[:number]
             for row_group in self.reader.row_groups(file):
                 at = np.flatnonzero(row_group.expires <= now)
                 at = at[self.spec.owners.of_hashes(row_group.hashes[at]) == self.worker]
@@ -266,13 +265,13 @@ class Task:
                 if not at.size:
                     continue
                 rows = row_group.rows.take(pa.array(at))
-                known = newer.find(row_group.hashes[at], [rows.column(name) for name in self.reader.keys])
-                old = known.group_index >= 0
-                row_group.expires[at[old]] = NEVER  # a superseded row stays superseded
+                matches = newer.find(row_group.hashes[at], [rows.column(name) for name in self.reader.keys])
+                superseded = matches.group_index >= 0
+                row_group.expires[at[superseded]] = NEVER
                 self.reader.bytes_read += newer.bytes_read
                 newer.bytes_read = 0
-                if not old.all():
-                    due.append(rows.take(pa.array(np.flatnonzero(~old))))
+                if not superseded.all():
+                    due.append(rows.take(pa.array(np.flatnonzero(~superseded))))
         return pa.Table.from_batches(due).combine_chunks() if due else None
 
     def _touched(self, row_group: RowGroup, at: npt.NDArray[np.int64]) -> Bools:
