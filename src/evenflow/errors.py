@@ -21,3 +21,8 @@ def nearest(word: str, words: Iterable[str]) -> str:
     if close:
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
     return "choose one of " + ", ".join(known) + "."
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its class if there is none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

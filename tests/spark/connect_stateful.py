@@ -50,7 +50,7 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     query.stop()
     seen["no state"] = refusal(lambda: start(state="elsewhere"))
     seen["new checkpoint"] = wait_for(
-        lambda: refusal(lambda: start(checkpoint="new"), "another query works"), "the lock", 60
+        lambda: refusal(lambda: start(checkpoint="new"), "in use by another query"), "the lock", 60
     )
 
     silent = stateful(

@@ -197,11 +197,11 @@ def test_an_exception_names_the_key_and_the_class(spark: Any, method: str) -> No
 def test_a_result_that_does_not_fit_names_column_and_class(spark: Any) -> None:
     df = spark.createDataFrame(table("string", 20, 50.0, 1))
     with pytest.raises(
-        Exception, match=r"Profile\.finish gave a dict for key k='hot' without the column 'score'"
+        Exception, match=r"Profile\.finish returned a dict for key k='hot' without the column 'score'"
     ):
         aggregate(df, "k", Profile(), "score double", workers=2).collect()
     with pytest.raises(
-        Exception, match=r"Profile\.finish gave .* for the column 'last' and key k='hot', which the schema"
+        Exception, match=r"Profile\.finish returned .* for column 'last' of key k='hot', which the schema"
     ):
         aggregate(df, "k", Profile(), "n long, total double, words int, last int", workers=2).collect()
 
@@ -214,16 +214,16 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "class": ({"using": Profile}, "using is the class Profile; pass an instance, Profile()."),
     "other": (
         {"using": len},
-        "using is a builtin_function_or_method; pass an instance of a class of Aggregator.",
+        "using is a builtin_function_or_method; pass an instance of a subclass of Aggregator.",
     ),
     "no buffer": (
         {"using": type("Bare", (Aggregator,), {})()},
-        "Bare has no buffer; declare the state's columns",
+        "Bare has no buffer; declare the columns of the state",
     ),
-    "bad buffer": ({"using": changed(buffer="n lang")}, "Changed.buffer is 'n lang'; write it as in"),
+    "bad buffer": ({"using": changed(buffer="n lang")}, "Changed.buffer is 'n lang'; declare columns as in"),
     "zero does not fit": (
         {"using": changed(buffer="n long")},
-        "Changed.zero gave a dict for a key without rows",
+        "Changed.zero returned a dict for a key without rows",
     ),
     "no merge": (
         {
@@ -231,28 +231,28 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
                 "Half", (Aggregator,), {"buffer": "n long", "zero": len, "reduce": len, "finish": len}
             )()
         },
-        "Half has no merge; define it or say by merges",
+        "Half has no merge; define it, or declare in merges",
     ),
     "no finish": (
         {"using": Rows(), "schema": "rows int"},
-        "Rows has no finish, so its buffer (struct<rows:bigint>) is the result, and the schema is "
-        "struct<rows:int>; make them the same or define finish.",
+        "Rows has no finish, so its buffer (struct<rows:bigint>) is the result, but the schema is "
+        "struct<rows:int>; make them equal or define finish.",
     ),
     "merges lacks": (
         {"using": changed(merges={"n": "sum"})},
-        "Changed.merges does not say how 'total' merges",
+        "Changed.merges has no aggregate for 'total'",
     ),
     "merges more": (
         {"using": type("More", (Declared,), {"merges": {**Declared.merges, "z": "sum"}})()},
-        "More.merges names 'z', which is no column of the buffer",
+        "More.merges names 'z', which is not a column of the buffer",
     ),
     "merges number": (
         {"using": type("More", (Declared,), {"merges": {**Declared.merges, "n": 1}})()},
-        "More.merges has 1 for 'n'; give the name",
+        "More.merges has 1 for 'n'; use the name",
     ),
     "rows": ({"using": changed(rows="polars")}, "Changed.rows is 'polars'"),
     "name twice": ({"schema": "K long"}, "the result would have the column 'K' twice"),
-    "key is a map": ({"key": "m"}, "holds a map"),
+    "key is a map": ({"key": "m"}, "contains a map"),
     "no column": ({"key": "j"}, "there is no column 'j'"),
     "output mode": ({"output_mode": "update"}, "output_mode is 'update', but df is not a stream"),
 }

@@ -140,7 +140,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no workers": ({"workers": 0}, "workers is 0"),
     "no function": ({"using": 3}, "using is 3; pass a function"),
     "three arguments": ({"using": lambda a, b, c: a}, "<lambda> takes 3 arguments"),
-    "bad schema": ({"schema": "k lung"}, "schema is 'k lung'; write it as in"),
+    "bad schema": ({"schema": "k lung"}, "schema is 'k lung'; declare columns as in"),
     "type for schema": ({"schema": "long"}, "schema is "),
     "column twice": ({"schema": "k long, K long"}, "schema has the column 'k' twice; rename one."),
     "bad rows": ({"rows": "polars"}, "rows is 'polars'"),

@@ -29,7 +29,7 @@ from spark.stream_files import write_batches
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-WAYS_OUT = ("restore", "too", "accept_gap=True", "start a new state")
+WAYS_OUT = ("restore", "too", "accept_gap=True", "start afresh")
 
 
 class Query:
@@ -126,11 +126,13 @@ def restore_older_checkpoint(query: Query) -> dict[str, Any]:
     return {}
 
 
-LOST = r"is at batch 1, and the checkpoint .* asks for batch 3, so batch 2 would be missing"
-OLDER = r"is at batch 0, and the checkpoint .* asks for batch 3, so batches 1 to 2 would be missing"
-NO_STATE = r"there is no state at .* asks for batch 3, so batches 0 to 2 would be missing"
-NEW = r"is at batch 2 of query [0-9a-f-]{36}, and the checkpoint .* (is new|belongs to query \S+) and asks"
-AHEAD = r"is at batch 2, and the checkpoint .* asks for batch 1, which is in the state already"
+LOST = r"is at batch 1, but the checkpoint .* continues with batch 3, so batch 2 would be missing"
+OLDER = r"is at batch 0, but the checkpoint .* continues with batch 3, so batches 1 to 2 would be missing"
+NO_STATE = r"there is no state at .* continues with batch 3, so batches 0 to 2 would be missing"
+NEW = (
+    r"is at batch 2 of query [0-9a-f-]{36}, but the checkpoint .* (is new|belongs to query \S+) and \w+s with"
+)
+AHEAD = r"is at batch 2, but the checkpoint .* continues with batch 1, which the state already includes"
 # what is done, the sentence, the files in the state after accept_gap=True, what it records, the next batch
 CASES: list[tuple[Callable[[Query], dict[str, Any]], str, list[int], Any, int]] = [
     (lose_log_entry, LOST, [0, 1, 3], [2, 2], 3),
@@ -221,7 +223,7 @@ def test_the_same_number_with_other_rows(spark: Any, tmp_path: Path) -> None:
     query.restore("one by one", "state")
     said = query.refused()
     assert "is at batch 4" in said
-    assert "asks for batch 3" in said
+    assert "continues with batch 3" in said
     query.restore("two by two")
     query.feed()
     query.run()
@@ -339,7 +341,7 @@ def test_a_backup_of_a_running_query(spark: Any, tmp_path: Path, order: tuple[st
     batch = int(found[2])
     rewind_state(found[1], batch)
     assert held(read_state(spark, copy / "state", batch)) == query.expected(*range(batch + 1))
-    with pytest.raises(EvenflowError, match=f"batch is {batch + 1}, .* 0 to {batch} are known"):
+    with pytest.raises(EvenflowError, match=f"batch is {batch + 1}, .* 0 to {batch}"):
         read_state(spark, copy / "state", batch + 1)
     query.feed()
     query.run(**there)
@@ -363,7 +365,7 @@ def test_rewinding(spark: Any, tmp_path: Path) -> None:
     query.copy("first")
     query.feed(2)
     query.run()
-    with pytest.raises(EvenflowError, match=r"batch is 7, and .* batches that are kept: 0, 1, 2"):
+    with pytest.raises(EvenflowError, match=r"batch is 7, .* 0, 1, 2"):
         rewind_state(query.state, 7)
     rewind_state(query.state, 2)  # is there already
     rewind_state(query.state, 0)
@@ -396,7 +398,7 @@ def test_a_checkpoint_on_another_file_system(spark: Any, tmp_path: Path) -> None
     query.run()
     assert query.held() == query.expected()
     shutil.rmtree(query.checkpoint)
-    assert "is new and asks for batch 0" in query.refused()
+    assert "is new and starts with batch 0" in query.refused()
 
 
 def test_a_checkpoint_that_cannot_be_read(
@@ -421,7 +423,9 @@ def test_a_checkpoint_that_cannot_be_read(
     assert {note["why"] for note in Control(tmp_path / "control").notes("unchecked")} == {"no permission"}
     query.restore("first", "state")
     query.feed()
-    with pytest.raises(Exception, match=r"is at batch 0, and .* asks for batch 4, so batches 1 to 3 would"):
+    with pytest.raises(
+        Exception, match=r"is at batch 0, but .* continues with batch 4, so batches 1 to 3 would"
+    ):
         query.run()
 
 
@@ -433,7 +437,7 @@ def test_a_log_entry_lost_while_the_query_runs(spark: Any, tmp_path: Path) -> No
         running.processAllAvailable()
         lose_log_entry(query)
         query.feed()
-        with pytest.raises(Exception, match=r"version 1 of the state at .* is gone"):
+        with pytest.raises(Exception, match=r"version 1 of the state at .* has disappeared"):
             running.processAllAvailable()
     finally:
         running.stop()
@@ -456,7 +460,7 @@ def test_damaged_logs_are_named(spark: Any, tmp_path: Path) -> None:
     query.feed(2)
     query.run()
     (query.state / "_delta_log" / f"{1:020}.json").unlink()
-    with pytest.raises(EvenflowError, match=r"_delta_log folder of the state at .* missing or damaged"):
+    with pytest.raises(EvenflowError, match=r"_delta_log directory of the state at .* missing or damaged"):
         start(spark, tmp_path, Sunk(), **query.options)
 
 

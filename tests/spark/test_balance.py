@@ -139,7 +139,7 @@ def test_a_shuffled_frame_routes_again_as_before(spark: Any) -> None:
         )
         got: list[Placed] = []
         out = df.transform(balance("k", workers=5, on_placed=got.append))
-        assert any("by what they hold" in reason for reason in got[0].reasons)
+        assert any("drawn by content" in reason for reason in got[0].reasons)
         runs.append(sorted(workers_of(out, "k", "v")))
     assert runs[0] == runs[1]
     load = Counter(worker for worker, _, _ in runs[0])
@@ -164,7 +164,7 @@ def test_few_equal_keys_are_placed_one_by_one(spark: Any) -> None:
 
 
 def test_many_rows_are_sampled_and_stay_even(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_counts, "ENOUGH_PER_WORKER", 2000)
+    monkeypatch.setattr(key_counts, "SAMPLED_ROWS_PER_WORKER", 2000)
     monkeypatch.setattr(key_counts, "FIRST_ROWS", 500)
     df = spark.range(100_000).selectExpr("case when id % 4 = 0 then 0 else id % 5000 end as k", "id")
     got: list[Placed] = []
@@ -236,13 +236,13 @@ def test_bad_input_gets_a_sentence(spark: Any) -> None:
         [("a", {"x": 1}, "b")], "user string, m map<string,int>, c string collate UTF8_LCASE"
     )
     bad(df, "there is no column 'usr'; did you mean 'user'?", "usr", 4)
-    bad(df, "does not give", F.col("nope"), 4)
+    bad(df, "cannot resolve", F.col("nope"), 4)
     bad(df, "key is empty", [], 4)
     bad(df, "key holds 3", [3], 4)
     bad(df, "stands for 3 columns", F.col("*"), 4)
-    bad(df, "holds a map.*to_json", "m", 4)
+    bad(df, "contains a map.*to_json", "m", 4)
     bad(df.select(F.parse_json(F.lit("1")).alias("v")), "holds a variant", "v", 4)
-    bad(df.select(F.struct("m").alias("s")), "holds a map", "s", 4)
+    bad(df.select(F.struct("m").alias("s")), "contains a map", "s", 4)
     bad(df, "collation UTF8_LCASE", "c", 4)
     bad(df, "workers is 0", "user", 0)
     bad(df, "workers is 2.5", "user", 2.5)

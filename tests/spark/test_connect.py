@@ -52,8 +52,8 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     assert balanced["fallbacks"] == 0
 
     stateful = found["stateful"]
-    assert "another query works on the state" in stateful.pop("refused")
+    assert "in use by another query" in stateful.pop("refused")
     assert stateful.pop("moved") > 0
-    assert "asks for batch 3, so batches 0 to 2 would be missing" in stateful.pop("no state")
-    assert "is new and asks for batch 0" in stateful.pop("new checkpoint")
+    assert "continues with batch 3, so batches 0 to 2 would be missing" in stateful.pop("no state")
+    assert "is new and starts with batch 0" in stateful.pop("new checkpoint")
     assert stateful == {"workers": 3, "rows": 100, "state": True, "outputs": True}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evenflow as ef
-from evenflow.spark.monitoring.control_dir import LARGEST_LOG, LOG, Control
+from evenflow.spark.monitoring.control_dir import LOG, MAX_LOG_BYTES, Control, local_path
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_anything_else_reads_as_none_with_a_reason(tmp_path: Path, damage: str) 
     elif damage == "other version":
         content[8] = 99
         path.write_bytes(content)
-    found, why = control.read_or_why("plan", "plan")
+    found, why = control.read_with_reason("plan", "plan")
     assert found is None
     assert why.startswith("plan is missing" if damage == "missing" else "plan cannot be read")
 
@@ -78,7 +78,7 @@ def test_the_log_is_cut_before_it_grows_large(tmp_path: Path) -> None:
     control = Control(tmp_path)
     for number in range(60):
         control.note("long", number=number, text="x" * 10_000)
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2 * LARGEST_LOG
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2 * MAX_LOG_BYTES
     numbers = [note["number"] for note in control.notes()]
     assert numbers == list(range(60 - len(numbers), 60))
     assert len(numbers) >= 15
@@ -89,7 +89,7 @@ def test_the_log_is_cut_before_it_grows_large(tmp_path: Path) -> None:
 def test_drafts_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
     (tmp_path / ".plan.123").write_bytes(b"half")
     (tmp_path / "plan").write_bytes(b"whole")
-    Control(tmp_path).clear()
+    Control(tmp_path).remove_drafts()
     assert [path.name for path in tmp_path.iterdir()] == ["plan"]
 
 
@@ -97,5 +97,7 @@ def test_paths(tmp_path: Path) -> None:
     assert Control(f"file://{tmp_path}").folder == tmp_path
     with pytest.raises(ef.EvenflowError, match=r"s3://bucket/x.*mounted"):
         Control("s3://bucket/x")
+    with pytest.raises(ef.EvenflowError, match=r"path is 's3a://bucket/state'.*mounted"):
+        local_path("s3a://bucket/state", "path")
     with pytest.raises(ef.EvenflowError, match="control is empty"):
         Control("")

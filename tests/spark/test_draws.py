@@ -68,14 +68,14 @@ def test_balance_of_keys_made_by_rand(spark: Any, seed: int, monkeypatch: pytest
     df = spark.range(0, ROWS, 1, 2).selectExpr(f"{SKEWED.format(f'rand({seed})')} as k", "id")
     assert max_by_mean(loads_of(df.transform(balance("k", WORKERS)))) < 1.05
     # few rows are counted, so the counting sample is drawn too
-    monkeypatch.setattr(key_counts, "ENOUGH_PER_WORKER", 2500)
+    monkeypatch.setattr(key_counts, "SAMPLED_ROWS_PER_WORKER", 2500)
     monkeypatch.setattr(key_counts, "FIRST_ROWS", 50)
     assert max_by_mean(loads_of(df.transform(balance("k", WORKERS, seed=seed)))) < 1.1
 
 
 @pytest.mark.parametrize("stream", sorted(STREAMS))
 def test_balance_of_regular_keys(spark: Any, stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_counts, "ENOUGH_PER_WORKER", 2500)
+    monkeypatch.setattr(key_counts, "SAMPLED_ROWS_PER_WORKER", 2500)
     monkeypatch.setattr(key_counts, "FIRST_ROWS", 50)
     df = spark.range(0, ROWS, 1, 2).selectExpr(f"{STREAMS[stream]} as k", "id")
     assert max_by_mean(loads_of(df.transform(balance("k", WORKERS)))) < 1.1

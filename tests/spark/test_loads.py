@@ -12,7 +12,7 @@ import pytest
 import evenflow as ef
 from evenflow.spark import apply, balance, loads
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.monitoring.task_timing import Timed, take_time
+from evenflow.spark.monitoring.task_timing import TimedFunction, with_timing
 from evenflow.spark.operators.loads import HotKey, Loads
 
 
@@ -71,11 +71,11 @@ def test_waiting_is_not_working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             yield batch
 
     monkeypatch.setattr("evenflow.spark.monitoring.task_timing.time.perf_counter", lambda: now)
-    for _ in Timed(work, str(tmp_path))(slow_rows()):
+    for _ in TimedFunction(work, str(tmp_path))(slow_rows()):
         spend(7)  # whoever takes the results
     (note,) = Control(tmp_path).notes("busy")
     assert (note["rows"], note["seconds"]) == (6, 3)
-    assert take_time(work, None) is work
+    assert with_timing(work, None) is work
 
 
 def test_the_last_word_of_the_last_run_counts(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import evenflow as ef
 from evenflow.spark import balance
 from evenflow.spark.routing.online import CHECKSUM, online_worker, require_online
-from evenflow.spark.routing.online_task import Online
+from evenflow.spark.routing.online_task import OnlineRouting
 from evenflow.streams import Zipf
 from spark.explained import exchanges
 from spark.tables import rows_of, tables
@@ -51,7 +51,7 @@ def test_every_scheme_decides_as_its_routers_do(rows: Any) -> None:
     workers, few = 5, rows.where("number < 4000").select("key", F.spark_partition_id().alias("partition"))
     for scheme in map(ef.scheme, ef.list_schemes()):
         scheme.router(workers).route(np.zeros(1, np.uint64))  # compiled here, not by each Python worker
-        online = Online(scheme, workers, seed=3, sources=FILES)
+        online = OnlineRouting(scheme, workers, seed=3, sources=FILES)
         placed = few.select("*", online_worker(F.xxhash64("key"), online).alias("worker")).toArrow()
         assert placed.num_rows == 4000
         for partition in range(FILES):
@@ -92,7 +92,9 @@ def test_the_same_rows_whatever_the_data(
 
 
 def test_a_filter_behind_it_sees_each_decision_once(rows: Any) -> None:
-    placed = rows.select("*", online_worker(F.xxhash64("key"), Online(ef.scheme("fill"), 8)).alias("worker"))
+    placed = rows.select(
+        "*", online_worker(F.xxhash64("key"), OnlineRouting(ef.scheme("fill"), 8)).alias("worker")
+    )
     kept = placed.where("worker < 4 and worker >= 0").select("worker").distinct().collect()
     assert {row["worker"] for row in kept} == {0, 1, 2, 3}
 
@@ -109,24 +111,20 @@ def test_the_order_of_arrival_does_not_matter_where_rows_are_sorted(rows: Any) -
     assert where(1) == where(2)
 
 
-def test_routers_begin_with_what_is_given(rows: Any) -> None:
-    """A saved router's hot keys and homes are known to every partition from its first row on."""
+def test_routers_start_from_a_snapshot(rows: Any) -> None:
+    """Every partition starts with the hot keys and homes of the snapshot, and with loads of its own."""
     scheme, workers = ef.scheme("fill"), 4
     known = scheme.router(workers)
     known.route(
         np.array([row["h"] for row in rows.select(F.xxhash64("key").alias("h")).collect()]).view("u8")
     )
-    online = Online(scheme, workers, sources=2, start=known.to_bytes())
-    placed = rows.where("number < 40").select(
-        F.spark_partition_id().alias("partition"),
-        F.xxhash64("key").alias("hash"),
-        online_worker(F.xxhash64("key"), online).alias("worker"),
-    )
-    first = placed.where("partition = 0").toArrow()
-    router = online.router(0)
-    expected = router.route(first["hash"].to_numpy().view(np.uint64))
-    assert first["worker"].to_numpy().tolist() == expected.tolist()
-    assert router.homes().keys() >= known.homes().keys()  # type: ignore[attr-defined]
+    online = OnlineRouting(scheme, workers, sources=2)
+    for partition in (0, 1):
+        router = online.router(partition, known)
+        assert known.homes()  # type: ignore[attr-defined]
+        assert router.homes().keys() >= known.homes().keys()  # type: ignore[attr-defined]
+        assert not router.loads.any()
+    assert not online.router(0).homes()  # type: ignore[attr-defined]
 
 
 def test_refusals(spark: Any, rows: Any) -> None:

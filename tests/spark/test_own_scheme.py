@@ -48,7 +48,7 @@ def test_it_is_planned(rows: Any) -> None:
     hashes, workers = placed(frame)
     plan = Modular().plan(WORKERS, seed=3)
     assert workers.tolist() == plan.route(hashes, np.zeros(ROWS)).tolist()
-    assert "modular needs no look at the rows" in seen[0].reasons
+    assert "modular is planned without counting keys" in seen[0].reasons
 
 
 def test_its_plan_gets_the_counts_that_it_asks_for(rows: Any) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from evenflow.plan import Plan, make_plan
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.replanning.listener import watch
+from evenflow.spark.replanning.listener import observe_operator
 from evenflow.spark.replanning.plan_join import current_plan, with_joined_worker
 from evenflow.spark.replanning.replanner import write_plan
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.spark
 def on_spark(spark: Any, folder: Path, plan: Plan, hashes: Any, draws: Any) -> dict[str, list[int]]:
     """Return the workers that each back end on Spark chooses, in one job."""
     control = Control(folder)
-    watch(spark, control, "op")  # registers the data source
+    observe_operator(spark, control, "op")  # registers the data source
     assert write_plan(control, "op", 7, plan)
     rows = pa.table({"i": np.arange(hashes.size), "h": hashes.view(np.int64), "u": draws})
     df = with_worker(spark.createDataFrame(rows), plan, "h", F.col("u"), "sql")

@@ -16,9 +16,9 @@ from evenflow.plan import make_plan
 from evenflow.plan.counted import Counted
 from evenflow.spark import balance, loads
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.replanning.batch_stats import Observed, plain
+from evenflow.spark.replanning.batch_stats import BatchStats, plain
 from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
-from evenflow.spark.replanning.replanner import Refresher, read_plan
+from evenflow.spark.replanning.replanner import Replanner, read_plan
 from evenflow.spark.routing.placed import Placed
 from evenflow.testing import wait_for
 from spark.explained import exchanges
@@ -82,7 +82,7 @@ def test_a_hot_key_that_changes_is_followed_and_broken_plans_cost_one_batch(
     spark: Any, tmp_path: Path
 ) -> None:
     feed = Feed(spark, tmp_path)
-    assert any("plans are made from each micro-batch" in reason for reason in feed.placed[0].reasons)
+    assert any("planned from the ones before it" in reason for reason in feed.placed[0].reasons)
     plan = feed.control.folder / plan_file(operator_of(feed.control.folder))
     try:
         for hot in ("first", "first", "second", "second"):
@@ -164,42 +164,42 @@ def test_a_stream_has_one_shuffle_and_one_broadcast(spark: Any, tmp_path: Path) 
     unsteady = stream.dropDuplicates(["k", "v"])
     placed: list[Placed] = []
     unsteady.transform(balance("k", 4, on_placed=placed.append))
-    assert any("by what they hold" in reason for reason in placed[0].reasons)
+    assert any("drawn by content" in reason for reason in placed[0].reasons)
 
 
-def seen(number: int, counts: dict[int, int], tail: int = 0) -> Observed:
+def seen(number: int, counts: dict[int, int], tail: int = 0) -> BatchStats:
     """A batch of keys with these hashes, and ``tail`` rows spread over all workers."""
     keys = np.array(list(counts), np.uint64)
     rows = np.full(WORKERS, tail // WORKERS)
     np.add.at(rows, (keys >> np.uint64(61)).astype(np.int64), list(counts.values()))
-    return Observed(
+    return BatchStats(
         number, float(rows.sum()), keys, np.array(list(counts.values()), float), rows, rows, 9, 9, None
     )
 
 
-def refresher(folder: Path, split: bool = True) -> Refresher:
+def replanner(folder: Path, split: bool = True) -> Replanner:
     first = make_plan(WORKERS, np.zeros(0, np.uint64), [], 1.0)
-    return Refresher(Control(folder), "op", ef.scheme("fill"), split, 0, first)
+    return Replanner(Control(folder), "op", ef.scheme("fill"), split, 0, first)
 
 
 HOT, OTHER = 1 << 62, 3 << 62
 
 
 def test_plans_pass_through_the_control_directory(tmp_path: Path) -> None:
-    made = refresher(tmp_path)
+    made = replanner(tmp_path)
     made.learn(seen(0, {HOT: 50_000}, 50_000))
     rows = list(PlanReader(str(tmp_path), "op", WORKERS).read(None))
     assert [row[0] for row in rows] == [HOT]
     assert sorted(rows[0][1]) == sorted(made.plan.homes_of(HOT))
     assert rows[0][4] == made.serial
-    again = refresher(tmp_path)  # as after a restart
+    again = replanner(tmp_path)  # as after a restart
     assert again.plan.homes_of(HOT) == made.plan.homes_of(HOT)
     assert again.serial > made.serial
     assert list(Control(tmp_path).notes("fallback")) == []
 
 
 def test_a_plan_that_is_broken_or_of_others_is_none_and_counted(tmp_path: Path) -> None:
-    made = refresher(tmp_path)
+    made = replanner(tmp_path)
     made.learn(seen(0, {HOT: 50_000}, 50_000))
     assert list(PlanReader(str(tmp_path), "op", 5).read(None)) == []
     assert list(PlanReader(str(tmp_path), "else", WORKERS).read(None)) == []
@@ -215,7 +215,7 @@ def test_a_plan_that_is_broken_or_of_others_is_none_and_counted(tmp_path: Path) 
 
 
 def test_a_new_hot_key_is_known_after_one_large_batch(tmp_path: Path) -> None:
-    made = refresher(tmp_path)
+    made = replanner(tmp_path)
     made.learn(seen(0, {HOT: 50_000}, 50_000))
     homes = made.plan.homes_of(HOT)
     assert len(homes) >= WORKERS // 2
@@ -228,7 +228,7 @@ def test_a_new_hot_key_is_known_after_one_large_batch(tmp_path: Path) -> None:
 
 
 def test_small_batches_lean_on_the_past(tmp_path: Path) -> None:
-    made = refresher(tmp_path)
+    made = replanner(tmp_path)
     made.learn(seen(0, {HOT: 400}, 400))
     made.learn(seen(1, {OTHER: 400}, 400))
     weights = dict(zip(made.plan.keys.tolist(), made.plan.weights.tolist(), strict=True))
@@ -236,7 +236,7 @@ def test_small_batches_lean_on_the_past(tmp_path: Path) -> None:
 
 
 def test_the_tail_is_poured_around_and_buckets_stay(tmp_path: Path) -> None:
-    made = refresher(tmp_path)
+    made = replanner(tmp_path)
     uneven = seen(0, {HOT: 40_000}, 40_000)
     uneven.rows[0] += 4000
     made.learn(uneven)
@@ -246,7 +246,7 @@ def test_the_tail_is_poured_around_and_buckets_stay(tmp_path: Path) -> None:
 
 
 def test_split_false_keeps_one_home_each(tmp_path: Path) -> None:
-    made = refresher(tmp_path, split=False)
+    made = replanner(tmp_path, split=False)
     made.learn(seen(0, {HOT: 5000, HOT + 1: 5000, HOT + 2: 5000}, 25_000))
     assert made.plan.splits == 0
     assert len({made.plan.homes_of(HOT + i)[0] for i in range(3)}) == 3
@@ -265,7 +265,7 @@ def test_observed_rows_of_every_form_are_read() -> None:
     items_inside = [[{"values": [-1, 7], "schema": inner}], [{"values": [2, 7], "schema": inner}], []]
     wrapped = json.loads(json.dumps({"values": [7, *items_inside, 1, 1, None, 4], "schema": schema}))
     for form in (as_row, dict(zip(fields, values, strict=True)), wrapped, Row(**wrapped)):
-        got = Observed.from_row(form, 3)
+        got = BatchStats.from_row(form, 3)
         assert (got.total, got.keys.tolist(), got.rows.tolist()) == (7.0, [2**64 - 1], [0, 0, 7, 0])
     assert plain(3) == 3
     assert Counted().total == 0

@@ -17,7 +17,7 @@ import evenflow as ef
 from evenflow.apps import parse_app
 from evenflow.runner.pipeline import Job, Progress, run
 from evenflow.runner.sources import open_input
-from evenflow.spark.replanning.batch_stats import Observed
+from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 
@@ -69,7 +69,7 @@ def test_a_generator_comes_in_ten_batches_unless_told_otherwise(spark: Any) -> N
 
 def test_the_line_says_how_even_the_last_batch_was_and_all() -> None:
     nothing = np.zeros(0)
-    last = Observed(
+    last = BatchStats(
         7, 40.0, nothing.astype(np.uint64), nothing, np.array([30, 10]), np.array([40, 0]), 4, 5, None
     )
     seen = Progress(2, batches=2, rows=[60, 40], last=last, seconds=2.0)

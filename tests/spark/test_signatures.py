@@ -121,7 +121,7 @@ def test_a_setting_that_would_be_ignored_is_refused(spark: Any, df: Any, tmp_pat
         (df, {"plan": plan, "sample": 0.5}, "sample is 0.5, but plan is given"),
         (df, {"scheme": "key", "sample": 0.5}, "key is planned without counting"),
         (stream, {"sample": 0.5}, "df is a stream"),
-        (df, {"sources": 2}, "sources is 2 and mode is 'planned'"),
+        (df, {"sources": 2}, "sources is 2 but mode is 'planned'"),
     ]
     for frame, options, sentence in refused:
         with pytest.raises(EvenflowError, match=sentence):

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from evenflow import EvenflowError
 from evenflow.spark import Aggregator
-from evenflow.spark.grouped.aggregate_task import Merge, Reduce
+from evenflow.spark.grouped.aggregate_task import MergePass, ReducePass
 from evenflow.spark.grouped.apply_task import WholeGroups
 from evenflow.spark.grouped.record_columns import Records, to_array, to_values
-from evenflow.spark.grouped.runs import Layout, canonical, cut, same, side_by_side
+from evenflow.spark.grouped.runs import Layout, canonical, equal_keys, sorted_by_hash, split_runs
 from evenflow.spark.grouped.state_encoding import keys_to_text, restore, store, text_to_keys
 
 NAN = float("nan")
@@ -112,7 +112,7 @@ def test_same_is_spark_s_equality(keys: list[pa.Array]) -> None:
             as_spark_sees(one) == as_spark_sees(other)
             for one, other in zip(key.to_pylist(), shifted.to_pylist(), strict=True)
         ]
-        assert same(key, shifted).tolist() == plain
+        assert equal_keys(key, shifted).tolist() == plain
 
 
 @given(columns(), st.lists(st.integers(0, 4), max_size=4))
@@ -158,7 +158,7 @@ def names_of(keys: list[pa.Array]) -> tuple[str, ...]:
 
 @given(columns(), st.lists(st.integers(0, 4), max_size=4))
 def test_reduce_folds_every_run_into_one_state(keys: list[pa.Array], sizes: list[int]) -> None:
-    work = Reduce(Rows(), layout_of(len(keys)), NUMBERS, NUMBERS, names_of(keys))
+    work = ReducePass(Rows(), layout_of(len(keys)), NUMBERS, NUMBERS, names_of(keys))
     written = pa.Table.from_batches(work(batches_of(keys, sizes)))
     assert written.column(len(keys)).to_pylist() == runs_of(keys)
     firsts = [run[0] for run in runs_of(keys)]
@@ -173,7 +173,7 @@ def test_merge_joins_the_states_of_a_run(keys: list[pa.Array], sizes: list[int])
         batch.set_column(len(keys), "v0", pa.array([[row] for row in batch.column(len(keys)).to_pylist()]))
         for batch in batches_of(keys, sizes)
     ]
-    work = Merge(Rows(), layout, NUMBERS, NUMBERS, names_of(keys))
+    work = MergePass(Rows(), layout, NUMBERS, NUMBERS, names_of(keys))
     written = pa.Table.from_batches(work(batches))
     assert written.column(len(keys)).to_pylist() == runs_of(keys)
 
@@ -197,9 +197,9 @@ def test_values_of_any_type_become_columns_and_come_back(keys: list[pa.Array]) -
 
 
 @given(st.lists(st.sampled_from([3, 1, 2, -5]), max_size=20), st.integers(1, 200))
-def test_side_by_side_keeps_rows_and_joins_equal_hashes(hashes: list[int], limit: int) -> None:
+def test_sorting_by_hash_keeps_rows_and_joins_equal_hashes(hashes: list[int], limit: int) -> None:
     batches = batches_of([pa.array(hashes, pa.int64())], [3, 0, 4]) if hashes else []
-    ordered = list(side_by_side(batches, 0, limit))
+    ordered = list(sorted_by_hash(batches, 0, limit))
     rows = [row for batch in ordered for row in batch.to_pylist()]
     assert sorted(row["v0"] for row in rows) == list(range(len(hashes)))
     assert all(hashes[row["v0"]] == row["k0"] for row in rows)
@@ -210,13 +210,13 @@ def test_side_by_side_keeps_rows_and_joins_equal_hashes(hashes: list[int], limit
 
 def test_a_cut_without_rows_is_left_out() -> None:
     empty = pa.record_batch({"k0": pa.array([], pa.string()), "v0": pa.array([], pa.int64())})
-    assert list(cut([empty], layout_of(1))) == []
+    assert list(split_runs([empty], layout_of(1))) == []
 
 
 def run_reduce(aggregator: Any, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
     batch = pa.record_batch({"k0": ["a", "b"], "v0": [1, 0]})
     shape = Records(f"{type(aggregator).__name__}.finish", schema or NUMBERS.schema, "schema")
-    work = Reduce(aggregator, layout_of(1), NUMBERS, shape, ("k0", *shape.names))
+    work = ReducePass(aggregator, layout_of(1), NUMBERS, shape, ("k0", *shape.names))
     return list(work([batch]))
 
 
@@ -242,23 +242,23 @@ def test_an_exception_names_the_key_the_class_and_the_line(method: str) -> None:
 
 
 BAD_RESULTS = {
-    "a number": (7, "Odd.finish gave 7 for key k0='a'; give a dict or a tuple"),
-    "nothing": (None, "Odd.finish gave None for key k0='a'"),
+    "a number": (7, "Odd.finish returned 7 for key k0='a'; return a dict or a tuple"),
+    "nothing": (None, "Odd.finish returned None for key k0='a'"),
     "too few": (
         (1,),
-        "gave 1 values for key k0='a', the schema has 2 columns (n, s); give one value for each.",
+        "returned 1 values for key k0='a', but the schema has 2 columns (n, s)",
     ),
-    "name missing": ({"n": 1}, "without the column 's' of the schema; add it, if only as None."),
+    "name missing": ({"n": 1}, "without the column 's' of the schema; add it"),
     "name wrong": ({"n": 1, "text": ""}, "without the column 's' of the schema but with 'text'; rename it."),
-    "name more": ({"n": 1, "s": "", "t": 2}, "with 't', which is no column of the schema; "),
+    "name more": ({"n": 1, "s": "", "t": 2}, "with 't', which is not a column of the schema; "),
     "text for long": (
         ("x", "y"),
-        "gave 'x' for the column 'n' and key k0='a', which the schema declares as int64",
+        "returned 'x' for column 'n' of key k0='a', which the schema declares as int64",
     ),
-    "digits for long": (("1", "y"), "gave '1' for the column 'n'"),
+    "digits for long": (("1", "y"), "returned '1' for column 'n'"),
     "half for long": ((1.5, "y"), "Float value 1.5"),
-    "too large": ((2**70, "y"), "gave 1180591620717411303424 for the column 'n'"),
-    "number for text": ((1, 2), "gave 2 for the column 's' and key k0='a'"),
+    "too large": ((2**70, "y"), "returned 1180591620717411303424 for column 'n'"),
+    "number for text": ((1, 2), "returned 2 for column 's' of key k0='a'"),
 }
 
 
@@ -280,7 +280,7 @@ def test_not_null_is_kept() -> None:
         def finish(self, state: list[Any]) -> Any:
             return (None,)
 
-    with pytest.raises(EvenflowError, match="gave None for the column 'n' and key k0='a'"):
+    with pytest.raises(EvenflowError, match="returned None for column 'n' of key k0='a'"):
         run_reduce(Odd(), pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 
 
@@ -343,7 +343,7 @@ BAD_GROUPS: dict[str, tuple[Any, str]] = {
     ),
     "column missing": (
         lambda group: group,
-        "work returned no column 'k' for key k0='a', the schema declares it; ",
+        "work returned no column 'k' for key k0='a', but the schema declares it; ",
     ),
     "column more": (
         lambda group: pa.table({"k": ["x"], "n": [1], "m": [2]}),
@@ -351,9 +351,9 @@ BAD_GROUPS: dict[str, tuple[Any, str]] = {
     ),
     "wrong type": (
         lambda group: pa.table({"k": ["x"], "n": ["many"]}),
-        "returned a column 'n' for key k0='a' that does not fit int64",
+        "returned a column 'n' for key k0='a' that does not fit its declared type int64",
     ),
-    "cut off": (lambda group: pa.table({"k": ["x"], "n": [1.5]}), "does not fit int64"),
+    "cut off": (lambda group: pa.table({"k": ["x"], "n": [1.5]}), "does not fit its declared type int64"),
 }
 
 

@@ -12,7 +12,7 @@ import evenflow as ef
 from evenflow.kernels import UInt64Array
 from evenflow.schemes.fill import FillRouter
 from evenflow.spark.routing import router_snapshots as snapshots
-from evenflow.spark.routing.router_snapshots import Snapshots, create
+from evenflow.spark.routing.router_snapshots import Snapshots, create_exclusive
 
 WORKERS = 8
 
@@ -28,11 +28,11 @@ def run_batch(kept: Snapshots, batch: int, partitions: int = 3) -> list[ef.Route
     routers = []
     for partition in range(partitions):
         router = kept.scheme.router(WORKERS, source=partition, sources=partitions)
-        before = kept.before(batch)
+        before = kept.load_before(batch)
         if before is not None:
             router.learn([before], 1 / partitions)
         router.route(keys(batch * partitions + partition))
-        kept.keep(batch, partition, router)
+        kept.save(batch, partition, router)
         routers.append(router)
     return routers
 
@@ -43,9 +43,9 @@ def names(folder: Path) -> list[str]:
 
 def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None:
     kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
-    assert kept.before(0) is None
+    assert kept.load_before(0) is None
     routers = run_batch(kept, 0)
-    known = kept.before(1)
+    known = kept.load_before(1)
     assert isinstance(known, FillRouter)
     for router in routers:
         assert isinstance(router, FillRouter)
@@ -54,7 +54,7 @@ def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None
     for batch in range(1, 5):
         run_batch(kept, batch)
     assert len(names(tmp_path)) == 4  # the joined file of batch 3 and three parts of batch 4
-    kept.before(7)  # batches 5 and 6 had no rows
+    kept.load_before(7)  # batches 5 and 6 had no rows
     assert names(tmp_path) == ["000000004.joined"]
 
 
@@ -62,20 +62,20 @@ def test_what_a_batch_begins_with_never_changes(tmp_path: Path) -> None:
     """A task of the batch before that ends late, or ends again, changes nothing."""
     kept = Snapshots(tmp_path, ef.scheme("w-choices"), WORKERS)
     late = run_batch(kept, 0)[2]
-    first = kept.before(1)
+    first = kept.load_before(1)
     assert first is not None
     other = kept.scheme.router(WORKERS)
     other.route(keys(99))
-    kept.keep(0, 2, other)
-    kept.keep(0, 3, late)
-    again = kept.before(1)
+    kept.save(0, 2, other)
+    kept.save(0, 3, late)
+    again = kept.load_before(1)
     assert again is not None
     assert again.to_bytes() == first.to_bytes()
 
 
 def test_the_first_file_stays(tmp_path: Path) -> None:
-    assert create(tmp_path / "a", b"first")
-    assert not create(tmp_path / "a", b"second")
+    assert create_exclusive(tmp_path / "a", b"first")
+    assert not create_exclusive(tmp_path / "a", b"second")
     assert (tmp_path / "a").read_bytes() == b"first"
     assert names(tmp_path) == ["a"]
 
@@ -86,7 +86,7 @@ def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> N
     told: list[tuple[int, str]] = []
     kept = Snapshots(tmp_path, ef.scheme("d-choices"), WORKERS, lambda batch, why: told.append((batch, why)))
     run_batch(kept, 0)
-    kept.before(1)
+    kept.load_before(1)
     for path in tmp_path.iterdir():
         content = path.read_bytes()
         if damage == "deleted":
@@ -102,14 +102,14 @@ def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> N
     run_batch(kept, 1)
     assert len(told) == 1
     assert told[0][0] == 1
-    assert kept.before(2) is not None
+    assert kept.load_before(2) is not None
     assert len(told) == 1
 
 
 def test_files_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "MOST_BYTES", 60_000)
+    monkeypatch.setattr(snapshots, "MAX_BYTES", 60_000)
     kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
     for batch in range(3):
         run_batch(kept, batch, partitions=12)
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 60_000
-    assert kept.before(3) is not None
+    assert kept.load_before(3) is not None

@@ -19,7 +19,7 @@ from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.spark import KeyedProcessor
 from evenflow.spark.grouped.runs import Layout
 from evenflow.spark.state import files as state_files
-from evenflow.spark.state.batch_time import Time
+from evenflow.spark.state.batch_time import BatchTime
 from evenflow.spark.state.compaction import needed_by, runs_to_merge
 from evenflow.spark.state.files import (
     Cache,
@@ -32,8 +32,8 @@ from evenflow.spark.state.files import (
 )
 from evenflow.spark.state.lock import release_lock, take_lock
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Owners
-from evenflow.spark.state.schema import UNTIL, StateLayout
-from evenflow.spark.state.worker_task import Task, Work
+from evenflow.spark.state.schema import EXPIRES, StateLayout
+from evenflow.spark.state.worker_task import Task, TaskSpec
 
 LAYOUT = StateLayout(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]))
 
@@ -202,10 +202,10 @@ def test_merged_files_leave_the_memory(tmp_path: Path) -> None:
     files = [write_state(tmp_path / name, rows(0, [(1, 1, 1)]), 0, 0, 0) for name in ("a", "b", "b")]
     cache = Cache()
     for name, file in zip(("a", "b", "b"), files, strict=True):
-        cache.piece(tmp_path / name, file, 0)
+        cache.row_group(tmp_path / name, file, 0)
     size = cache.bytes
-    cache.keep_only(tmp_path / "b", files[2:])
-    assert [Path(where).name for where, _ in cache.pieces] == [Path(files[n].name).name for n in (0, 2)]
+    cache.retain(tmp_path / "b", files[2:])
+    assert [Path(where).name for where, _ in cache.row_groups] == [Path(files[n].name).name for n in (0, 2)]
     assert cache.bytes == size * 2 // 3
 
 
@@ -227,9 +227,9 @@ class Silent(KeyedProcessor):
 def test_a_key_expires_although_another_with_its_hash_had_rows(tmp_path: Path) -> None:
     table = rows(0, [(5, 1, 10), (5, 2, 20), (6, 3, 30)])
     due = pa.array([1, 1, 1], pa.int64()).cast(pa.timestamp("us", "UTC"))
-    table = table.set_column(table.schema.get_field_index(UNTIL), UNTIL, due)
+    table = table.set_column(table.schema.get_field_index(EXPIRES), EXPIRES, due)
     file = write_state(tmp_path, table, 0, 0, 0)
-    work = Work(
+    work = TaskSpec(
         processor=Silent(),
         name="Silent",
         root=str(tmp_path),
@@ -241,7 +241,7 @@ def test_a_key_expires_although_another_with_its_hash_had_rows(tmp_path: Path) -
         before=None,
         files=(file,),
         needed=((0,),),
-        time=Time("processing", 100),
+        time=BatchTime("processing", 100),
     )
     arrived = pa.record_batch({"h": pa.array([5, 5], pa.int64()), "k": pa.array([1, 1], pa.int64())})
     done = Task(work, 0).run([arrived])

@@ -32,7 +32,7 @@ def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -
     sunk = Sunk()
     query = start(spark, tmp_path, sunk, scheme="explicit:algorithm=redist")
     query.processAllAvailable()
-    with pytest.raises(EvenflowError, match="another query works on the state"):
+    with pytest.raises(EvenflowError, match="in use by another query"):
         start(spark, tmp_path, Sunk())
     query.rescale(workers=5)
     write_batches(tmp_path / "in", cut(table)[2:3], first=2)
@@ -74,7 +74,7 @@ def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -
     assert query.loads().workers == 5
     assert held(read_state(spark, tmp_path / "state")) == totals(table)
     assert again.last() | sunk.last() | again.last() == totals(table)
-    with pytest.raises(EvenflowError, match=r"is at batch 3 of query .* is new and asks for batch 0"):
+    with pytest.raises(EvenflowError, match=r"is at batch 3 of query .* is new and starts with batch 0"):
         start(spark, tmp_path, Sunk(), checkpoint=tmp_path / "other")
 
 
@@ -113,7 +113,7 @@ def test_damaged_and_missing_files_are_refused(spark: Any, tmp_path: Path) -> No
     with pytest.raises((StreamingQueryException, EvenflowError)) as refused:
         finish(start(spark, tmp_path, Sunk()))
     assert str(victim) in str(refused.value)
-    assert "batch 0 is the last one that is whole" in str(refused.value)
+    assert "batch 0 is the last intact one" in str(refused.value)
     victim.unlink()
     with pytest.raises(EvenflowError, match=r"it is missing.*batch 0 is the last"):
         start(spark, tmp_path, Sunk())
@@ -238,7 +238,7 @@ def query_notes(folder: Path) -> list[Any]:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"using": Adding}, "pass an instance"),
-    ({"using": object()}, "no KeyedProcessor"),
+    ({"using": object()}, "not a KeyedProcessor"),
     ({"using": KeyedProcessor()}, "declares no state"),
     ({"workers": 0}, "workers is 0"),
     ({"workers": "many"}, "workers is 'many'"),

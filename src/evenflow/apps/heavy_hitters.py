@@ -210,7 +210,7 @@ class HeavyHittersApp(App):
 
     def results(self, frame: DataFrame, setup: AppSetup) -> DataFrame:
         """Return one summary per worker for the rows of this batch, to be merged by ``fold``."""
-        from evenflow.spark.monitoring.task_timing import take_time
+        from evenflow.spark.monitoring.task_timing import with_timing
         from evenflow.spark.operators.balance import balance
 
         def keep_plan(placed: Placed) -> None:
@@ -222,7 +222,7 @@ class HeavyHittersApp(App):
             by, setup.workers, setup.scheme, setup.mode, control=setup.control, on_placed=keep_plan
         )
         return rows.transform(balanced).mapInArrow(
-            take_time(Summarise(self.capacity), setup.control), f"worker int, {self.schema}"
+            with_timing(Summarise(self.capacity), setup.control), f"worker int, {self.schema}"
         )
 
     def exam(self, table: DataFrame | None, key: list[str]) -> dict[str | None, int] | None:

@@ -64,9 +64,9 @@ def with_window(
     """Return the frame (a stream gets a watermark) and the window of each row, as a key column."""
     from pyspark.sql import functions as F
 
-    from evenflow.spark.routing.key_columns import helper
+    from evenflow.spark.routing.key_columns import helper_name
 
-    name = helper(frame, "time")
+    name = helper_name(frame, "time")
     timed = frame.select("*", time_column(frame, time, app).alias(name))
     if frame.isStreaming:
         timed = timed.withWatermark(name, late or window)

@@ -282,12 +282,12 @@ def by_hand(moved: DataFrame, using: Count) -> DataFrame:
     import pyarrow as pa
     from pyspark.sql import functions as F
 
-    from evenflow.spark.grouped.aggregate_task import Reduce
+    from evenflow.spark.grouped.aggregate_task import ReducePass
     from evenflow.spark.grouped.record_columns import Records
     from evenflow.spark.grouped.runs import Layout
 
     buffer = Records("Count", pa.schema([("rows", pa.int64())]), "buffer")
-    reduce = Reduce(using, Layout((0,), ("k",), (0, 1), ("k", "v")), buffer, None, ("k", "rows"))
+    reduce = ReducePass(using, Layout((0,), ("k",), (0, 1), ("k", "v")), buffer, None, ("k", "rows"))
     states = moved.sortWithinPartitions("k").mapInArrow(reduce, f"k string, {SCHEMA}")
     return states.groupBy("k").agg(F.sum("rows").alias("rows"))
 

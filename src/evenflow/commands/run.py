@@ -17,7 +17,7 @@ import typer
 
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
-from evenflow.errors import EvenflowError
+from evenflow.errors import EvenflowError, first_line
 
 if TYPE_CHECKING:
     from evenflow.apps import App
@@ -208,7 +208,7 @@ def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
     except Exception as error:
         kept = Path(log).with_suffix(".failed.log")
         Path(log).rename(kept)
-        raise EvenflowError(f"{_first_line(error)} (Spark at {master}; log: {kept})") from error
+        raise EvenflowError(f"{first_line(error)} (Spark at {master}; log: {kept})") from error
     finally:
         Path(log).unlink(missing_ok=True)
 
@@ -234,10 +234,6 @@ def _standard_error_to(file: int) -> Iterator[None]:
         os.dup2(own, 2)
         os.close(own)
         os.close(file)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class Watch:

@@ -30,8 +30,8 @@ from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import parse_scheme
 from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.replanning.batch_stats import Observed
-from evenflow.spark.replanning.listener import OBSERVED
+from evenflow.spark.replanning.batch_stats import BatchStats
+from evenflow.spark.replanning.listener import OBSERVATION_PREFIX
 
 CHECK_SECONDS = 0.25
 _TAG = "evenflow-run"
@@ -75,7 +75,7 @@ class Progress:
     workers: int
     batches: int = 0
     rows: list[int] = field(default_factory=list)
-    last: Observed | None = None
+    last: BatchStats | None = None
     seconds: float = 0.0  # of the last batch
     view: View = field(default_factory=dict)
     worked: dict[tuple[Any, ...], tuple[int, float]] = field(default_factory=dict)  # rows, seconds
@@ -317,8 +317,8 @@ def _update(query: Any, seen: Progress, setup: AppSetup) -> None:
         if int(progress.batchId) <= known:
             continue
         for name, row in (progress.observedMetrics or {}).items():
-            if name.startswith(OBSERVED):
-                batch = Observed.from_row(row, int(progress.batchId))
+            if name.startswith(OBSERVATION_PREFIX):
+                batch = BatchStats.from_row(row, int(progress.batchId))
                 if batch.total:
                     seen.last, seen.batches = batch, seen.batches + 1
                     seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]

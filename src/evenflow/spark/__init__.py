@@ -1,8 +1,8 @@
-"""evenflow on Apache Spark: sources route, partitions work, an aggregator merges.
+"""evenflow on Apache Spark: balanced shuffles, per-key Python work and keyed state.
 
-Routing is advice, correctness is Spark's. Only public DataFrame API: it runs on Spark Connect as well.
-
-Names load on first use: Python workers import single modules of this package, often.
+Routing affects balance only; correctness is left to Spark. Only the public DataFrame API is used, so
+everything also runs on Spark Connect. Names are loaded lazily, because Python workers import single modules
+of this package.
 """
 
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 require("pyspark", "spark", "evenflow.spark")
-_KEEP_STATE = {"AutoWorkers", "StatefulQuery", "read_state", "rewind_state", "stateful"}
+_NEEDS_STATE_EXTRA = {"AutoWorkers", "StatefulQuery", "read_state", "rewind_state", "stateful"}
 
 if not TYPE_CHECKING:
     _load, __dir__, _ = lazy_loader.attach(
@@ -64,8 +64,8 @@ if not TYPE_CHECKING:
     )
 
     def __getattr__(name: str) -> object:
-        """Load a public name; those of keyed state say what they need installed."""
-        if name in _KEEP_STATE:
+        """Load a public name, after checking that the extra it needs is installed."""
+        if name in _NEEDS_STATE_EXTRA:
             for package in ("deltalake", "pandas"):
                 require(package, "state", name)
         return _load(name)

@@ -1,4 +1,4 @@
-"""Functions over Arrow arrays as Spark functions of one column."""
+"""Functions over Arrow arrays as Spark UDFs of one column."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 
 def arrow_function(function: Callable[[Any], Any], returns: str, *, of_iterator: bool = False) -> Any:
-    """Return ``function`` as a Spark function; it maps an array, or an iterator of arrays, to the same kind.
+    """Return ``function`` as a Spark UDF; it maps an array to an array, or an iterator of arrays to another.
 
-    Annotations are set as values: as texts, their names would be looked up where the function runs.
+    Annotations are set as objects, because Spark would have to resolve strings in the function's module.
     """
     kind = Iterator[pa.Array] if of_iterator else pa.Array
     [parameter] = inspect.signature(function).parameters
     function.__annotations__ = {parameter: kind, "return": kind}
-    return arrow_udf(function, returns)  # type: ignore[call-overload]  # its stub knows no annotated functions
+    return arrow_udf(function, returns)  # type: ignore[call-overload]  # the stub lacks annotated functions

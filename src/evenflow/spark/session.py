@@ -1,4 +1,4 @@
-"""A Spark session on this machine, for examples, the demo, deployments and tests."""
+"""A local Spark session for examples, the demo, deployments and tests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "8",  # 200 are for clusters
+    "spark.sql.shuffle.partitions": "8",  # the default of 200 suits clusters
     "spark.ui.showConsoleProgress": "false",
-    # on a busy machine a Python worker may take long to start, and an executor to answer
+    # generous timeouts: on a busy machine, Python workers start and executors respond slowly
     "spark.python.authenticate.socketTimeout": "10m",
     "spark.network.timeout": "20m",
     "spark.executor.heartbeatInterval": "1m",
@@ -24,7 +24,7 @@ LOCAL = {
 
 
 def local_session(master: str = "local[2]", **settings: Any) -> SparkSession:
-    """Return a session on loopback without a web page, whose tasks run this very Python."""
+    """Return a session on the loopback interface, without web UI, whose tasks run the current Python."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

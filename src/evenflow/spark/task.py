@@ -1,4 +1,4 @@
-"""The Spark task that this Python worker runs. Keep imports light: Python workers import this module."""
+"""The Spark task that this process runs. Keep imports light: Python workers import this module."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
 
 def current_task() -> TaskContext:
-    """Return the context of the task that runs here."""
+    """Return the context of the current task."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
     if task is None:
-        raise EvenflowError("this runs only inside a Spark task; call the operator on a DataFrame instead.")
+        raise EvenflowError(
+            "there is no Spark task in this process; call the operator on a DataFrame instead."
+        )
     return task
 
 
 def current_worker() -> int:
-    """Return the worker that runs here: worker w is partition w."""
+    """Return the number of the current worker, which is the task's partition."""
     return int(current_task().partitionId())

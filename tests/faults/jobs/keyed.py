@@ -166,7 +166,7 @@ def main(folder: Path, kills: dict[int, str], master: str) -> None:
 
     MicroBatches.__call__ = calling  # type: ignore[method-assign]
     StateTable.commit = committing  # type: ignore[method-assign]
-    vars(commit_protocol)["runs_to_merge"] = partial(runs_to_merge, most=RUNS)
+    vars(commit_protocol)["runs_to_merge"] = partial(runs_to_merge, max_runs=RUNS)
     settings = {"spark.sql.shuffle.partitions": 2, "spark.executor.memory": "512m"}
     spark = local_session(master, **settings)
     stream = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))

@@ -1,1 +1,1 @@
-"""Per-key Python work over sorted partitions, and merging its partial results."""
+"""Per-key Python work over sorted partitions, and the merging of partial results."""

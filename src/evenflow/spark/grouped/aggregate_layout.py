@@ -1,4 +1,4 @@
-"""What goes into an aggregate and out of it, and under which names between its steps."""
+"""The inputs and outputs of an aggregate, and the column names between its steps."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from evenflow.spark.routing.placed import Placed
 
 @dataclass(frozen=True)
 class AggregateLayout:
-    """One aggregate: where rows were placed, who works on them, what goes in and out."""
+    """One aggregate: the placed rows, the aggregator and the schemas."""
 
     placed: Placed
     using: Aggregator
-    keys: tuple[T.StructField, ...]  # under the names that results have
+    keys: tuple[T.StructField, ...]  # named as in the result
     buffer: T.StructType
     schema: T.StructType
 
@@ -41,28 +41,28 @@ class AggregateLayout:
 
     @property
     def inner_keys(self) -> list[str]:
-        """Names of the key's columns between two steps."""
-        return [f"key_{place}" for place in range(len(self.keys))]
+        """Names of the key's columns between steps."""
+        return [f"key_{index}" for index in range(len(self.keys))]
 
     @property
     def inner_states(self) -> list[str]:
-        """Names of the state's columns between two steps."""
-        return [f"state_{place}" for place in range(len(self.buffer.fields))]
+        """Names of the state's columns between steps."""
+        return [f"state_{index}" for index in range(len(self.buffer.fields))]
 
     @property
     def inner_layout(self) -> Layout:
-        """The layout of states between two steps."""
-        inner = len(self.keys)
+        """The layout of states between steps."""
+        width = len(self.keys)
         return Layout(
-            keys=tuple(range(inner)),
+            keys=tuple(range(width)),
             key_names=tuple(field.name for field in self.keys),
-            rows=tuple(range(inner, inner + len(self.buffer.fields))),
+            rows=tuple(range(width, width + len(self.buffer.fields))),
             row_names=tuple(self.inner_states),
         )
 
     @property
     def states(self) -> T.StructType:
-        """The schema of states between two steps."""
+        """The schema of states between steps."""
         names = [*self.inner_keys, *self.inner_states]
         fields = [*self.keys, *self.buffer.fields]
         return T.StructType(
@@ -71,13 +71,13 @@ class AggregateLayout:
 
     @property
     def result(self) -> T.StructType:
-        """The schema of results, under names of ours."""
+        """The schema of results, with internal names."""
         keys = [
             T.StructField(name, field.dataType, field.nullable)
             for name, field in zip(self.inner_keys, self.keys, strict=True)
         ]
         values = [
-            T.StructField(f"result_{place}", field.dataType, field.nullable)
-            for place, field in enumerate(self.schema.fields)
+            T.StructField(f"result_{index}", field.dataType, field.nullable)
+            for index, field in enumerate(self.schema.fields)
         ]
         return T.StructType([*keys, *values])

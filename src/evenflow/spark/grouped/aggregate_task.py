@@ -1,7 +1,7 @@
-"""What runs in a Python worker for ``aggregate``: rows become states, states merge, states become results.
+"""The tasks of ``aggregate``: reduce rows to states, merge states, finish states.
 
-A state travels as columns of the buffer's types. Rows of a giant group come in many pieces and need never be
-in memory together.
+States are passed between tasks as columns of the buffer's types. A large group is reduced piece by piece and
+is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import pyarrow as pa
 
 from evenflow.spark.grouped.aggregator import Aggregator, State
 from evenflow.spark.grouped.record_columns import Record, Records
-from evenflow.spark.grouped.runs import HANDED, Batches, Cut, Layout, cut, failure, key_text
+from evenflow.spark.grouped.runs import ROW_FORMATS, Batches, KeyRuns, Layout, failure, key_text, split_runs
 
-Shape = Callable[[Record], State]
+StateFactory = Callable[[Record], State]
 
 
 @dataclass(frozen=True)
-class Step:
-    """A pass over a partition with an aggregator; ``result`` is None where states go on as they are.
+class AggregatePass:
+    """A pass over a partition with an aggregator; ``result`` is None if it emits states.
 
-    ``names`` are those of the columns that are written: the key's, then the state's or the result's.
+    ``names`` are the output columns: the key's, then those of the state or the result.
     """
 
     aggregator: Aggregator
@@ -33,43 +33,43 @@ class Step:
     names: tuple[str, ...]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Run over one partition: fold the rows of each key, and write what is done after every batch."""
+        """Run over one partition: fold the rows of each key, and emit completed keys after every batch."""
         keys: list[list[pa.Array]] = []
         states: list[State] = []
-        for here in cut(batches, self.layout):
-            self._fold(here, states)
-            if len(here.starts) > here.goes_on:
-                keys.append(here.new_keys())
-            done = len(states) - 1  # the last key may go on
+        for batch in split_runs(batches, self.layout):
+            self._fold(batch, states)
+            if len(batch.starts) > batch.continues:
+                keys.append(batch.new_keys())
+            done = len(states) - 1  # the last key may continue
             if done > 0:
-                joined = _joined(keys)
-                yield self._written([key.slice(0, done) for key in joined], states[:-1])
-                keys, states = [[key.slice(done) for key in joined]], [states[-1]]
+                concatenated = _concatenated(keys)
+                yield self._to_batch([key.slice(0, done) for key in concatenated], states[:-1])
+                keys, states = [[key.slice(done) for key in concatenated]], [states[-1]]
         if states:
-            yield self._written(_joined(keys), states)
+            yield self._to_batch(_concatenated(keys), states)
 
-    def _fold(self, here: Cut, states: list[State]) -> None:
-        """Fold a batch: its first run into the last state if it goes on, every other into a new one."""
+    def _fold(self, batch: KeyRuns, states: list[State]) -> None:
+        """Fold a batch: its first run into the last state if it continues it, every other into a new one."""
         raise NotImplementedError
 
     def _failure(self, method: str, keys: Sequence[pa.Array], row: int, error: Exception) -> Exception:
         name = f"{type(self.aggregator).__name__}.{method}"
         return failure(name, key_text(self.layout.key_names, keys, row), error)
 
-    def _written(self, keys: list[pa.Array], states: list[State]) -> pa.RecordBatch:
-        """Return keys with their states, or with the results of these."""
+    def _to_batch(self, keys: list[pa.Array], states: list[State]) -> pa.RecordBatch:
+        """Return keys with their states, or with their results."""
         return pa.RecordBatch.from_arrays(self._columns(keys, states), names=list(self.names))
 
     def _columns(self, keys: list[pa.Array], states: list[State]) -> list[pa.Array]:
-        shape = self.buffer
+        schema = self.buffer
         if self.result is not None:
-            shape, states = self.result, self._finished(keys, states)
+            schema, states = self.result, self._finished(keys, states)
 
-        def where(row: int) -> str:
+        def label(row: int) -> str:
             return key_text(self.layout.key_names, keys, row)
 
-        records = [shape.record(state, where, row) for row, state in enumerate(states)]
-        return [*keys, *shape.columns(records, where)]
+        records = [schema.record(state, label, row) for row, state in enumerate(states)]
+        return [*keys, *schema.columns(records, label)]
 
     def _finished(self, keys: list[pa.Array], states: list[State]) -> list[Any]:
         results: list[Any] = []
@@ -80,34 +80,36 @@ class Step:
         return results
 
 
-class Reduce(Step):
-    """Rows become states."""
+class ReducePass(AggregatePass):
+    """Reduces rows to states."""
 
-    def _fold(self, here: Cut, states: list[State]) -> None:
+    def _fold(self, batch: KeyRuns, states: list[State]) -> None:
         zero, reduce = self.aggregator.zero, self.aggregator.reduce
-        rows = HANDED[self.aggregator.rows](here.rows)
-        start, method, fresh = 0, "zero", not here.goes_on
+        rows = ROW_FORMATS[self.aggregator.rows](batch.rows)
+        start, method, fresh = 0, "zero", not batch.continues
         try:
-            for start, end in zip(here.starts, here.ends, strict=True):
+            for start, end in zip(batch.starts, batch.ends, strict=True):
                 if fresh:
                     method = "zero"
                     states.append(zero())
                 method, fresh = "reduce", True
                 states[-1] = reduce(states[-1], rows(start, end))
         except Exception as error:
-            raise self._failure(method, here.keys, start, error) from error
+            raise self._failure(method, batch.keys, start, error) from error
 
 
-class Merge(Step):
-    """States of the same key become one."""
+class MergePass(AggregatePass):
+    """Merges the states of each key."""
 
-    def _fold(self, here: Cut, states: list[State]) -> None:
-        parts = list(map(shape_of(self.aggregator, self.buffer), self.buffer.python(here.rows.columns)))
+    def _fold(self, batch: KeyRuns, states: list[State]) -> None:
+        parts = list(
+            map(state_factory(self.aggregator, self.buffer), self.buffer.to_records(batch.rows.columns))
+        )
         merge = self.aggregator.merge
         start = 0
         try:
-            for start, end in zip(here.starts, here.ends, strict=True):
-                if start or not here.goes_on:
+            for start, end in zip(batch.starts, batch.ends, strict=True):
+                if start or not batch.continues:
                     states.append(parts[start])
                     first = start + 1
                 else:
@@ -115,26 +117,27 @@ class Merge(Step):
                 for part in parts[first:end]:
                     states[-1] = merge(states[-1], part)
         except Exception as error:
-            raise self._failure("merge", here.keys, start, error) from error
+            raise self._failure("merge", batch.keys, start, error) from error
 
 
-class Finish(Step):
-    """States that are merged become results; no two are of one key."""
+class FinishPass(AggregatePass):
+    """Finishes merged states, one per key."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run over one partition."""
-        shape = shape_of(self.aggregator, self.buffer)
+        to_state = state_factory(self.aggregator, self.buffer)
         for batch in batches:
-            states = list(map(shape, self.buffer.python([batch.column(index) for index in self.layout.rows])))
-            yield self._written([batch.column(index) for index in self.layout.keys], states)
+            columns = [batch.column(index) for index in self.layout.rows]
+            states = list(map(to_state, self.buffer.to_records(columns)))
+            yield self._to_batch([batch.column(index) for index in self.layout.keys], states)
 
 
-def _joined(keys: list[list[pa.Array]]) -> list[pa.Array]:
+def _concatenated(keys: list[list[pa.Array]]) -> list[pa.Array]:
     return [pa.concat_arrays(pieces) for pieces in zip(*keys, strict=True)]
 
 
-def shape_of(aggregator: Aggregator, buffer: Records) -> Shape:
-    """Return how a record becomes a state: as whatever ``zero`` returns."""
+def state_factory(aggregator: Aggregator, buffer: Records) -> StateFactory:
+    """Return the function that turns a record into a state of the type that ``zero`` returns."""
     zero = aggregator.zero()
     if isinstance(zero, dict):
         return lambda record: dict(zip(buffer.names, record, strict=True))

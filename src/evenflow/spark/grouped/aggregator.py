@@ -1,4 +1,4 @@
-"""The class that users of ``aggregate`` write: expensive, mergeable work per key, in Python."""
+"""The base class that users of ``aggregate`` derive from."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ State = Any
 
 
 class Aggregator:
-    """Work on the rows of a key that can be done in parts and merged; names as in Spark's own Aggregator.
+    """Mergeable per-key work in Python; the methods are named as in Spark's Aggregator.
 
-    ``buffer`` types the state, so that it can be sent and stored as columns and is never pickled. A state is
-    a dict with the buffer's names or a tuple (also a NamedTuple) in their order, and comes back as whatever
-    ``zero`` returns: maps as dicts, arrays as lists, structs as dicts, timestamps aware and in UTC.
+    ``buffer`` declares the columns of the state, which is sent and stored as columns and never pickled. A
+    state is a dict with these names or a tuple (or NamedTuple) in their order, and is passed back in the form
+    that ``zero`` returns: maps and structs as dicts, arrays as lists, timestamps with time zone UTC.
 
-    ``merge(a, b)`` must not care for order or grouping, and ``merge(zero(), a)`` must be ``a``: rows of a hot
-    key are reduced on several workers, and a large group in several calls of ``reduce``.
+    ``merge`` must be associative and commutative, with ``zero()`` as its identity: rows of a hot key are
+    reduced on several workers, and a large group in several calls of ``reduce``.
 
-    ``merges`` may say instead, for each column of the buffer, which of Spark's aggregates merges it: the name
-    of one (``"sum"``, ``"max"``, ``"hll_union_agg"``) or a function from a Column to a Column. Then merging
-    happens inside Spark, in streaming about 8 times as fast.
+    Instead of ``merge``, ``merges`` may give an aggregate of Spark for each column of the buffer: its name
+    (``"sum"``, ``"max"``, ``"hll_union_agg"``) or a function from a Column to a Column. Spark then merges
+    without Python, about 8 times as fast in streaming.
 
-    ``finish`` may be left out where the state is the result; then the schema is the buffer's.
+    ``finish`` may be omitted if the state is the result; the schema is then the buffer's.
 
     >>> class Mean(Aggregator):
     ...     buffer = "n long, total double"
@@ -53,13 +53,13 @@ class Aggregator:
         raise NotImplementedError
 
     def reduce(self, state: State, rows: Any) -> State:
-        """Return the state after some rows of the key: a Table, or a DataFrame if ``rows`` is "pandas"."""
+        """Return the state updated with rows of the key: a Table, or a DataFrame if ``rows`` is "pandas"."""
         raise NotImplementedError
 
     def merge(self, a: State, b: State) -> State:
-        """Return the state of the rows of both."""
+        """Return the combined state."""
         raise NotImplementedError
 
     def finish(self, state: State) -> Any:
-        """Return the result: a dict or a tuple for the output schema; as it is, the state."""
+        """Return the result as a dict or tuple of the output schema; by default, the state."""
         return state

@@ -1,8 +1,8 @@
-"""What runs in a Python worker for ``apply``: whole groups through the user's function, results joined again.
+"""The task of ``apply``: the user's function over whole groups.
 
-A group that is cut by the end of a batch waits for the rest; all others are slices of the batch they came in.
-Results are small tables; they go back to Spark some thousand rows at a time, since a batch costs what it
-costs.
+A group that continues in the next batch is held until it is complete; all others are slices of their batch.
+Results are small tables; they are returned to Spark in batches of several thousand rows, because every batch
+has a cost.
 """
 
 from __future__ import annotations
@@ -14,16 +14,24 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.errors import EvenflowError, nearest
-from evenflow.spark.grouped.runs import HANDED, Batches, Layout, cut, failure, key_text, to_pandas
+from evenflow.spark.grouped.runs import (
+    ROW_FORMATS,
+    Batches,
+    Layout,
+    failure,
+    join_group,
+    key_text,
+    split_runs,
+)
 
-WRITTEN_ROWS = 10_000  # rows that are collected before they go back to Spark
-WRITTEN_BYTES = 16 << 20
-SIZED = 64  # one result of so many is asked for its size
+FLUSH_ROWS = 10_000  # collected before they are returned to Spark
+FLUSH_BYTES = 16 << 20
+SIZE_INTERVAL = 64  # the size of every 64th result is measured
 
 
 @dataclass(frozen=True)
 class WholeGroups:
-    """The user's function over every group of a partition that is sorted by key."""
+    """The user's function applied to every group of a partition sorted by key."""
 
     layout: Layout
     function: Callable[..., Any]
@@ -35,41 +43,37 @@ class WholeGroups:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run over one partition."""
         results: list[pa.Table] = []
-        rows = each = 0
+        rows = result_bytes = 0
         for result in self._results(batches):
-            if len(results) % SIZED == 0:  # to ask every one for its size would take most of the time
-                each = result.nbytes
+            if len(results) % SIZE_INTERVAL == 0:  # measuring every result would dominate the run time
+                result_bytes = result.nbytes
             results.append(result)
             rows += result.num_rows
-            if rows >= WRITTEN_ROWS or len(results) * each >= WRITTEN_BYTES:
-                yield from _joined(results)
+            if rows >= FLUSH_ROWS or len(results) * result_bytes >= FLUSH_BYTES:
+                yield from _concatenated(results)
                 results, rows = [], 0
         if results:
-            yield from _joined(results)
+            yield from _concatenated(results)
 
     def _results(self, batches: Batches) -> Iterator[pa.Table]:
-        waiting: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         key: list[pa.Array] = []
-        for here in cut(batches, self.layout):
-            group = HANDED[self.rows](here.rows)
-            runs = list(zip(here.starts, here.ends, strict=True))
-            if here.goes_on:
+        for batch in split_runs(batches, self.layout):
+            group = ROW_FORMATS[self.rows](batch.rows)
+            runs = list(zip(batch.starts, batch.ends, strict=True))
+            if batch.continues:
                 start, end = runs.pop(0)
-                waiting.append(here.rows.slice(start, end - start))
+                pending.append(batch.rows.slice(start, end - start))
             if runs:
-                if waiting:
-                    yield self._result(self._whole(waiting), key, 0)
+                if pending:
+                    yield self._result(join_group(pending, self.rows), key, 0)
                 for start, end in runs[:-1]:
-                    yield self._result(group(start, end), here.keys, start)
+                    yield self._result(group(start, end), batch.keys, start)
                 start, end = runs[-1]
-                waiting = [here.rows.slice(start, end - start)]
-                key = [column.slice(start, 1) for column in here.keys]
-        if waiting:
-            yield self._result(self._whole(waiting), key, 0)
-
-    def _whole(self, pieces: list[pa.RecordBatch]) -> Any:
-        table = pa.Table.from_batches(pieces)
-        return to_pandas(table) if self.rows == "pandas" else table
+                pending = [batch.rows.slice(start, end - start)]
+                key = [column.slice(start, 1) for column in batch.keys]
+        if pending:
+            yield self._result(join_group(pending, self.rows), key, 0)
 
     def _result(self, group: Any, keys: list[pa.Array], row: int) -> pa.Table:
         try:
@@ -93,7 +97,7 @@ class WholeGroups:
         )
 
     def _fitted(self, result: Any, key: str) -> pa.Table:
-        """Make the result's columns what the schema declares, or say which does not fit."""
+        """Return the result converted to the declared schema."""
         names = self.schema.names
         if self.rows == "pandas" and hasattr(result, "columns") and not isinstance(result, pa.Table):
             found = [str(column) for column in result.columns]
@@ -110,7 +114,7 @@ class WholeGroups:
         for name in names:
             if name not in found:
                 raise EvenflowError(
-                    f"{self.name} returned no column {name!r} for {key}, the schema declares it; "
+                    f"{self.name} returned no column {name!r} for {key}, but the schema declares it; "
                     f"{nearest(name, found)}"
                 )
         for name in found:
@@ -128,11 +132,11 @@ class WholeGroups:
             return pa.Array.from_pandas(result[field.name], type=field.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise EvenflowError(
-                f"{self.name} returned a column {field.name!r} for {key} that does not fit {field.type}, as "
-                f"the schema declares it ({error}); convert it or change the schema."
+                f"{self.name} returned a column {field.name!r} for {key} that does not fit its declared type "
+                f"{field.type} ({error}); convert it or change the schema."
             ) from error
 
 
-def _joined(results: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Return some small tables as few batches."""
-    yield from pa.concat_tables(results).combine_chunks().to_batches(max_chunksize=WRITTEN_ROWS)
+def _concatenated(results: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Yield small tables as few large batches."""
+    yield from pa.concat_tables(results).combine_chunks().to_batches(max_chunksize=FLUSH_ROWS)

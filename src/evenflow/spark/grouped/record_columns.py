@@ -1,8 +1,8 @@
-"""Python values become Arrow columns of a declared schema and come back; what does not fit is a sentence.
+"""Conversion between Python records and Arrow columns of a declared schema.
 
-A record is a dict with the schema's names or a tuple in their order. Arrow alone would take a dict with a
-name missing, or make 1 of 1.5 in a column of integers; both are refused here. Maps are dicts, arrays lists,
-structs dicts (tuples are taken too), timestamps aware and in UTC.
+A record is a dict with the schema's names or a tuple in their order. Arrow would accept a dict with a missing
+name, and truncate 1.5 to 1 in a column of integers; both are refused here. Maps and structs are dicts (tuples
+are accepted for structs), arrays are lists, timestamps have the time zone UTC.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from pyarrow import types as kinds
 
 from evenflow.errors import EvenflowError, nearest
 
-_ARROW_REFUSES = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
-_SHOWN = 80  # characters of a value that a message shows
+_CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
+_SHOWN_CHARACTERS = 80  # of a value in an error message
 
 Record = tuple[Any, ...]
-Where = Callable[[int], str]  # number of a record -> the key it belongs to
+KeyLabel = Callable[[int], str]  # number of a record -> its key, for error messages
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records of one schema: what gives them (for messages), their columns, and what the schema is called."""
+    """Records of one schema."""
 
-    giver: str
+    source: str  # the method that returns them, for error messages
     schema: pa.Schema
-    argument: str
+    argument: str  # the name of the schema, for error messages
 
     @cached_property
     def names(self) -> list[str]:
         """Names of the columns."""
         return self.schema.names
 
-    def record(self, value: Any, where: Where, row: int) -> Record:
-        """Put a dict or tuple into the order of the schema."""
+    def record(self, value: Any, label: KeyLabel, row: int) -> Record:
+        """Return a dict or tuple as a record in the order of the schema."""
         names = self.names
         if isinstance(value, Mapping):
             if len(value) == len(names):
@@ -47,77 +47,79 @@ class Records:
                     return tuple([value[name] for name in names])
                 except KeyError:
                     pass
-            raise EvenflowError(self._names_differ(value, where(row)))
+            raise EvenflowError(self._names_differ(value, label(row)))
         if isinstance(value, tuple | list):
             if len(value) == len(names):
                 return tuple(value)
             raise EvenflowError(
-                f"{self.giver} gave {len(value)} values for {where(row)}, the {self.argument} has "
-                f"{len(names)} columns ({', '.join(names)}); give one value for each."
+                f"{self.source} returned {len(value)} values for {label(row)}, but the {self.argument} has "
+                f"{len(names)} columns ({', '.join(names)}); return one value for each."
             )
         raise EvenflowError(
-            f"{self.giver} gave {_shown(value)} for {where(row)}; give a dict or a tuple with a value for "
-            f"each column of the {self.argument} ({', '.join(names)})."
+            f"{self.source} returned {_shown(value)} for {label(row)}; return a dict or a tuple with a value "
+            f"for each column of the {self.argument} ({', '.join(names)})."
         )
 
     def _names_differ(self, value: Mapping[Any, Any], key: str) -> str:
         names = self.names
         extra = [str(name) for name in value if name not in names]
         missing = [name for name in names if name not in value]
-        sentence = f"{self.giver} gave a dict for {key} "
+        sentence = f"{self.source} returned a dict for {key} "
         if missing:
             sentence += f"without the column {missing[0]!r} of the {self.argument}"
             return sentence + (
-                f" but with {extra[0]!r}; rename it." if extra else "; add it, if only as None."
+                f" but with {extra[0]!r}; rename it."
+                if extra
+                else "; add it, with None if there is no value."
             )
         return (
             sentence
-            + f"with {extra[0]!r}, which is no column of the {self.argument}; {nearest(extra[0], names)}"
+            + f"with {extra[0]!r}, which is not a column of the {self.argument}; {nearest(extra[0], names)}"
         )
 
-    def columns(self, records: Sequence[Record], where: Where) -> list[pa.Array]:
+    def columns(self, records: Sequence[Record], label: KeyLabel) -> list[pa.Array]:
         """Return one array for each column."""
         return [
-            self._column(field, [record[index] for record in records], where)
+            self._column(field, [record[index] for record in records], label)
             for index, field in enumerate(self.schema)
         ]
 
-    def _column(self, field: pa.Field, values: list[Any], where: Where) -> pa.Array:
+    def _column(self, field: pa.Field, values: list[Any], label: KeyLabel) -> pa.Array:
         try:
             array = to_array(values, field.type)
-        except _ARROW_REFUSES as error:
-            raise EvenflowError(self._does_not_fit(field, values, where, error)) from error
+        except _CONVERSION_ERRORS as error:
+            raise EvenflowError(self._does_not_fit(field, values, label, error)) from error
         if not field.nullable and array.null_count:
             row = array.is_null().index(True).as_py()
             raise EvenflowError(
-                f"{self.giver} gave None for the column {field.name!r} and {where(row)}; the {self.argument} "
-                'says "not null" there, so give a value or leave that out.'
+                f"{self.source} returned None for column {field.name!r} of {label(row)}, which the "
+                f'{self.argument} declares "not null"; return a value or make the column nullable.'
             )
         return array
 
-    def _does_not_fit(self, field: pa.Field, values: list[Any], where: Where, error: Exception) -> str:
+    def _does_not_fit(self, field: pa.Field, values: list[Any], label: KeyLabel, error: Exception) -> str:
         for row, value in enumerate(values):
             try:
                 to_array([value], field.type)
-            except _ARROW_REFUSES as alone:
+            except _CONVERSION_ERRORS as cause:
                 return (
-                    f"{self.giver} gave {_shown(value)} for the column {field.name!r} and {where(row)}, "
-                    f"which the {self.argument} declares as {field.type} ({alone}); give a value of that "
+                    f"{self.source} returned {_shown(value)} for column {field.name!r} of {label(row)}, "
+                    f"which the {self.argument} declares as {field.type} ({cause}); return a value of that "
                     f"type or change the {self.argument}."
                 )
         return (
-            f"{self.giver} gave values for the column {field.name!r} that do not fit {field.type} together "
-            f"({error}); give values of one type."
+            f"{self.source} returned values of different types for column {field.name!r}, declared as "
+            f"{field.type} ({error}); return values of one type."
         )
 
-    def python(self, columns: Sequence[pa.Array]) -> list[Record]:
-        """Return the records of some columns."""
+    def to_records(self, columns: Sequence[pa.Array]) -> list[Record]:
+        """Return columns as records."""
         return list(zip(*(to_values(column) for column in columns), strict=True))
 
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
 def to_values(column: pa.Array) -> list[Any]:
@@ -126,7 +128,7 @@ def to_values(column: pa.Array) -> list[Any]:
 
 
 def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Make an array of a type, without cutting anything off.
+    """Return values as an array of a type, without truncating any.
 
     >>> to_array([{"a": 1}, None], pa.map_(pa.string(), pa.int64())).to_pylist()
     [[('a', 1)], None]
@@ -149,10 +151,10 @@ def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _to_integers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Let Arrow see what the values are before they become integers: asked for these, it cuts 1.5 to 1."""
+    """Convert in two steps: given an integer type directly, Arrow would truncate 1.5 to 1."""
     array = pa.array(values)
     if not (kinds.is_integer(array.type) or kinds.is_floating(array.type) or kinds.is_null(array.type)):
-        raise TypeError(f"that is {array.type}")
+        raise TypeError(f"the value is of type {array.type}")
     return array.cast(kind)
 
 
@@ -161,7 +163,7 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:
-    """Return where each list begins; None marks one that is null."""
+    """Return the offsets of lists; None marks a null list."""
     lengths = [0 if value is None else len(value) for value in values]
     ends = list(itertools.accumulate(lengths, initial=0))
     begins = [None if value is None else end for value, end in zip(values, ends, strict=False)]

@@ -1,12 +1,11 @@
-"""Per-key Python work over a partition whose equal keys lie side by side, in one pass.
+"""Runs: the contiguous rows of each key in a partition, found in one pass.
 
-``groupBy().applyInArrow`` sends every group to Python by itself, at a fraction of a millisecond each. Here a
-partition flows through in the batches that Spark makes of it, however many keys they hold, and is cut where
-the key changes: one vectorised comparison of every row with the row before. A cut costs microseconds.
+``groupBy().applyInArrow`` sends each group to Python separately, at a fraction of a millisecond per group.
+Here a partition is read in Spark's batches, however many keys they hold, and split where the key changes: one
+vectorised comparison of each row with the previous one, at microseconds per run.
 
-Keys are equal as Spark's ``groupBy`` sees it: null equals null and nothing else, NaN equals NaN, 0.0 equals
--0.0, and so inside of structs and arrays. Nothing here knows about routing, and nothing is imported that
-makes a Python worker slow to start.
+Keys are compared as by Spark's ``groupBy``: null equals null only, NaN equals NaN and 0.0 equals -0.0, also
+within structs and arrays. Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
@@ -27,63 +26,63 @@ from evenflow.errors import EvenflowError
 
 Batches = Iterable[pa.RecordBatch]
 Bools = npt.NDArray[np.bool_]
-Group = Callable[[int, int], Any]  # first row and end -> the rows, as the user's code takes them
+Group = Callable[[int, int], Any]  # start and end -> the rows in the format of the user's code
 
-SORTED_BYTES = 64 << 20  # of rows that are put in order at once where Spark does not sort them
-_DEEP = 60  # characters of a key that a message shows
+SORTED_BYTES = 64 << 20  # of rows, sorted at a time where Spark does not sort
+_SHOWN_CHARACTERS = 60  # of a key in an error message
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a batch are the key, and which are the rows that the user's code sees."""
+    """Which columns of a batch form the key, and which the rows that the user's code gets."""
 
     keys: tuple[int, ...]
     key_names: tuple[str, ...]
     rows: tuple[int, ...]
     row_names: tuple[str, ...]
-    hashed: int | None = None  # the column with the key's hash, where the batches do not come sorted
+    hashed: int | None = None  # the column with the key's hash, if batches are not sorted by key
 
-    def batches(self, batches: Batches) -> Batches:
-        """Return the batches with equal keys side by side."""
-        return batches if self.hashed is None else side_by_side(batches, self.hashed)
+    def contiguous(self, batches: Batches) -> Batches:
+        """Return the batches with rows of equal keys contiguous."""
+        return batches if self.hashed is None else sorted_by_hash(batches, self.hashed)
 
 
-class Cut(NamedTuple):
-    """A batch, cut where its key changes; its first run may go on with the last key of the batch before."""
+class KeyRuns(NamedTuple):
+    """The runs of a batch; the first one may continue the last run of the previous batch."""
 
     keys: list[pa.Array]
     rows: pa.RecordBatch
     starts: list[int]
     ends: list[int]
-    goes_on: bool
+    continues: bool
 
     def new_keys(self) -> list[pa.Array]:
-        """Return the key of every run that begins here."""
-        begun = pa.array(self.starts[self.goes_on :], pa.int64())
-        return [canonical(key.take(begun)) for key in self.keys]
+        """Return the key of every run that starts in this batch."""
+        starts = pa.array(self.starts[self.continues :], pa.int64())
+        return [canonical(key.take(starts)) for key in self.keys]
 
 
-def cut(batches: Batches, layout: Layout) -> Iterator[Cut]:
-    """Cut batches whose equal keys lie side by side; a batch without rows is left out.
+def split_runs(batches: Batches, layout: Layout) -> Iterator[KeyRuns]:
+    """Split batches where the key changes; equal keys must be contiguous. Empty batches are skipped.
 
     >>> batch = pa.record_batch({"k": ["a", "a", None], "v": [1, 2, 3]})
-    >>> first, second = cut([batch, batch.slice(2)], Layout((0,), ("k",), (1,), ("v",)))
-    >>> first.starts, first.ends, second.goes_on
+    >>> first, second = split_runs([batch, batch.slice(2)], Layout((0,), ("k",), (1,), ("v",)))
+    >>> first.starts, first.ends, second.continues
     ([0, 2], [2, 3], True)
     """
     last: list[pa.Array] | None = None
-    for batch in layout.batches(batches):
+    for batch in layout.contiguous(batches):
         if not batch.num_rows:
             continue
         keys = [batch.column(index) for index in layout.keys]
-        goes_on = last is not None and all(
-            bool(same(before, key.slice(0, 1))[0]) for before, key in zip(last, keys, strict=True)
+        continues = last is not None and all(
+            bool(equal_keys(before, key.slice(0, 1))[0]) for before, key in zip(last, keys, strict=True)
         )
         starts = _starts(keys, batch.num_rows)
         rows = pa.RecordBatch.from_arrays(
             [batch.column(index) for index in layout.rows], names=list(layout.row_names)
         )
-        yield Cut(keys, rows, starts, [*starts[1:], batch.num_rows], goes_on)
+        yield KeyRuns(keys, rows, starts, [*starts[1:], batch.num_rows], continues)
         last = [key.slice(batch.num_rows - 1) for key in keys]
 
 
@@ -91,45 +90,47 @@ def _starts(keys: Sequence[pa.Array], rows: int) -> list[int]:
     changes: Bools = np.ones(rows, bool)
     changes[1:] = False
     for key in keys:
-        changes[1:] |= ~same(key.slice(0, rows - 1), key.slice(1))
+        changes[1:] |= ~equal_keys(key.slice(0, rows - 1), key.slice(1))
     return np.flatnonzero(changes).tolist()
 
 
-def same(left: pa.Array, right: pa.Array) -> Bools:
-    """Say for every row whether two arrays of one type hold the same key.
+def equal_keys(left: pa.Array, right: pa.Array) -> Bools:
+    """Return for each row whether two arrays of the same type hold equal keys.
 
     >>> nan = float("nan")
-    >>> same(pa.array([None, nan, 0.0, None, 2.0]), pa.array([None, nan, -0.0, nan, 1.0]))
+    >>> equal_keys(pa.array([None, nan, 0.0, None, 2.0]), pa.array([None, nan, -0.0, nan, 1.0]))
     array([ True,  True,  True, False, False])
     """
     kind = left.type
     if kinds.is_dictionary(kind):
-        return same(left.dictionary_decode(), right.dictionary_decode())
+        return equal_keys(left.dictionary_decode(), right.dictionary_decode())
     if kinds.is_null(kind):
         return np.ones(len(left), bool)
     if kinds.is_struct(kind):
         equal = np.ones(len(left), bool)
-        for mine, other in zip(left.flatten(), right.flatten(), strict=True):
-            equal &= same(mine, other)
+        for left_field, right_field in zip(left.flatten(), right.flatten(), strict=True):
+            equal &= equal_keys(left_field, right_field)
     elif kinds.is_list(kind) or kinds.is_large_list(kind):
-        equal = _same_lists(left, right)
+        equal = _equal_lists(left, right)
     else:
         equal = _bools(pc.equal(left, right))
         if kinds.is_floating(kind):
             equal |= _bools(pc.and_(pc.is_nan(left), pc.is_nan(right)))
     if not left.null_count and not right.null_count:
         return equal
-    no_left, no_right = _bools(left.is_null()), _bools(right.is_null())
-    return np.where(no_left | no_right, no_left & no_right, equal)
+    left_null, right_null = _bools(left.is_null()), _bools(right.is_null())
+    return np.where(left_null | right_null, left_null & right_null, equal)
 
 
-def _same_lists(left: pa.Array, right: pa.Array) -> Bools:
-    """Compare lists by their lengths, then the elements of those that are of one length."""
-    lengths, others = (pc.fill_null(pc.list_value_length(side), -1).to_numpy() for side in (left, right))
-    equal: Bools = lengths == others
+def _equal_lists(left: pa.Array, right: pa.Array) -> Bools:
+    """Compare the lengths of lists, then the elements of those of equal length."""
+    lengths, right_lengths = (
+        pc.fill_null(pc.list_value_length(side), -1).to_numpy() for side in (left, right)
+    )
+    equal: Bools = lengths == right_lengths
     rows = np.flatnonzero(equal & (lengths > 0))
     if rows.size:
-        elements = same(left.take(pa.array(rows)).flatten(), right.take(pa.array(rows)).flatten())
+        elements = equal_keys(left.take(pa.array(rows)).flatten(), right.take(pa.array(rows)).flatten())
         firsts = np.concatenate([[0], np.cumsum(lengths[rows])[:-1]])
         equal[rows] = np.logical_and.reduceat(elements, firsts)
     return equal
@@ -166,11 +167,11 @@ def _bools(array: pa.Array) -> Bools:
     return pc.fill_null(array, False).to_numpy(zero_copy_only=False)
 
 
-def side_by_side(batches: Batches, hashed: int, limit: int = SORTED_BYTES) -> Iterator[pa.RecordBatch]:
-    """Put rows of equal keys side by side, some megabytes at a time, by the column of hashes.
+def sorted_by_hash(batches: Batches, hashed: int, limit: int = SORTED_BYTES) -> Iterator[pa.RecordBatch]:
+    """Sort rows by the column of hashes, in portions of at least ``limit`` bytes.
 
-    A stream cannot be sorted by Spark. A key may come again in the next portion, and two keys with one hash
-    may alternate: whoever reads this must take several partial results per key.
+    Spark cannot sort a stream. A key may recur in a later portion, and rows of two keys with the same hash
+    may alternate, so a key can have several runs.
     """
     portion: list[pa.RecordBatch] = []
     size = 0
@@ -178,20 +179,20 @@ def side_by_side(batches: Batches, hashed: int, limit: int = SORTED_BYTES) -> It
         portion.append(batch)
         size += batch.nbytes
         if size >= limit:
-            yield _ordered(portion, hashed)
+            yield _sorted(portion, hashed)
             portion, size = [], 0
     if portion:
-        yield _ordered(portion, hashed)
+        yield _sorted(portion, hashed)
 
 
-def _ordered(portion: list[pa.RecordBatch], hashed: int) -> pa.RecordBatch:
+def _sorted(portion: list[pa.RecordBatch], hashed: int) -> pa.RecordBatch:
     whole = pa.concat_batches(portion)
     order = np.argsort(whole.column(hashed).to_numpy(), kind="stable")
     return whole.take(pa.array(order))
 
 
 def as_tables(rows: pa.RecordBatch) -> Group:
-    """Hand the rows of a key over as a pyarrow Table."""
+    """Return groups as pyarrow Tables."""
     table = pa.Table.from_batches([rows])
 
     def group(start: int, end: int) -> pa.Table:
@@ -201,10 +202,10 @@ def as_tables(rows: pa.RecordBatch) -> Group:
 
 
 def as_frames(rows: pa.RecordBatch) -> Group:
-    """Hand the rows of a key over as a pandas DataFrame with a fresh index.
+    """Return groups as pandas DataFrames with a fresh index.
 
-    A batch is converted at once, which is ten times as fast as one by one, unless the type of a column could
-    then depend on the nulls of other keys.
+    The batch is converted as a whole, which is ten times as fast as group by group, unless the type of a
+    column would then depend on nulls in other groups.
     """
     table = pa.Table.from_batches([rows])
     if any(column.null_count and _turns_to_floats(column.type) for column in rows.columns):
@@ -218,36 +219,46 @@ def as_frames(rows: pa.RecordBatch) -> Group:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """Convert as ``pyarrow`` does, maps to dicts."""
+    """Return a table as a DataFrame, with maps as dicts."""
     return table.to_pandas(maps_as_pydicts="strict")
+
+
+def join_group(pieces: list[pa.RecordBatch], rows: str) -> Any:
+    """Return a group that spans several batches, in the format ``rows``."""
+    table = pa.Table.from_batches(pieces)
+    return to_pandas(table) if rows == "pandas" else table
 
 
 def _turns_to_floats(kind: pa.DataType) -> bool:
     return bool(kinds.is_integer(kind) or kinds.is_boolean(kind))
 
 
-HANDED: dict[str, Callable[[pa.RecordBatch], Group]] = {"arrow": as_tables, "pandas": as_frames}
+ROW_FORMATS: dict[str, Callable[[pa.RecordBatch], Group]] = {"arrow": as_tables, "pandas": as_frames}
 
 
-def check_rows(rows: str, where: str) -> None:
-    """Refuse a declaration of rows that is neither arrow nor pandas."""
-    if rows not in HANDED:
-        raise EvenflowError(f'{where} is {rows!r}; "arrow" gives a pyarrow Table, "pandas" a DataFrame.')
+def check_rows(rows: str, argument: str) -> None:
+    """Refuse an unknown format of rows."""
+    if rows not in ROW_FORMATS:
+        raise EvenflowError(
+            f'{argument} is {rows!r}; use "arrow" for pyarrow Tables or "pandas" for DataFrames.'
+        )
 
 
 def key_text(names: Sequence[str], keys: Sequence[pa.Array], row: int) -> str:
-    """Name a key for a message.
+    """Return a key as text for an error message.
 
     >>> key_text(["a", "b"], [pa.array(["x"]), pa.array([None])], 0)
     "key a='x', b=None"
     """
     values = (repr(key[row].as_py()) for key in keys)
-    shown = (value if len(value) <= _DEEP else value[:_DEEP] + "..." for value in values)
+    shown = (
+        value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + "..." for value in values
+    )
     return "key " + ", ".join(f"{name}={value}" for name, value in zip(names, shown, strict=True))
 
 
 def failure(what: str, key: str, error: Exception) -> EvenflowError:
-    """Return the sentence for an exception in the user's code."""
-    steps = traceback.extract_tb(error.__traceback__)[1:2]  # the first is ours, the second in the user's code
-    where = "".join(f" ({Path(step.filename).name}, line {step.lineno})" for step in steps)
-    return EvenflowError(f"{what} failed for {key}: {type(error).__name__}: {error}{where}")
+    """Return the error that reports an exception in the user's code."""
+    frames = traceback.extract_tb(error.__traceback__)[1:2]  # the first is evenflow's, the second the user's
+    location = "".join(f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in frames)
+    return EvenflowError(f"{what} failed for {key}: {type(error).__name__}: {error}{location}")

@@ -1,4 +1,4 @@
-"""Schemas that users declare: DDL text or a StructType, as Spark and as Arrow have it."""
+"""Schemas that users declare, as DDL text or StructType, converted to Spark and Arrow types."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from evenflow.errors import EvenflowError
+from evenflow.errors import EvenflowError, first_line
 
 Schema: TypeAlias = str | T.StructType
 
 
 def parse(schema: Schema, argument: str) -> T.StructType:
-    """Return a declared schema, or say what is wrong with it."""
-    example = f'{argument} is {schema!r}; write it as in "n long, total double".'
+    """Return a declared schema as a StructType."""
+    message = f'{argument} is {schema!r}; declare columns as in "n long, total double"'
     declared: T.DataType | str = schema
     if isinstance(schema, str):
         try:
             declared = T.DataType.fromDDL(schema)
         except PySparkException as error:
-            raise EvenflowError(f"{example} Spark says: {str(error).strip().splitlines()[0]}") from error
+            raise EvenflowError(f"{message} ({first_line(error)}).") from error
     if not isinstance(declared, T.StructType) or not declared.fields:
-        raise EvenflowError(example)
+        raise EvenflowError(f"{message}.")
     names = [name.lower() for name in declared.names]
     for name in declared.names:
         if names.count(name.lower()) > 1:
@@ -33,7 +33,7 @@ def parse(schema: Schema, argument: str) -> T.StructType:
 
 
 def as_arrow(schema: T.StructType, argument: str) -> pa.Schema:
-    """Return the schema as Arrow has it, or say which column it cannot hold."""
+    """Return the schema as an Arrow schema."""
     fields = []
     for field in schema.fields:
         try:
@@ -41,6 +41,6 @@ def as_arrow(schema: T.StructType, argument: str) -> pa.Schema:
         except PySparkException as error:
             raise EvenflowError(
                 f"{argument} has the column {field.name!r} of type {field.dataType.simpleString()}, which "
-                "does not pass between Spark and Python; use another type."
+                "Spark cannot exchange with Python; use another type."
             ) from error
     return pa.schema(fields)

@@ -1,8 +1,8 @@
-"""Keys and states as Spark's state store keeps them, where merging is done in Python.
+"""The encoding of keys and states in Spark's state store, for merging in Python.
 
-A state is kept as columns of the buffer's types, with times as numbers: between the store and Python they
-would pass through the clock of some time zone. A key of any type is kept as one text, JSON of its values;
-equal keys have equal texts, since 0.0 and NaN come in one form only.
+A state is stored as columns of the buffer's types, with dates and times as integers, because Spark would
+convert them between time zones. A key of any type is stored as the JSON text of its values; equal keys have
+equal texts, since 0.0 and NaN are canonical.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evenflow.spark.grouped.record_columns import to_array, to_values
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a column has in the store.
+    """Return the type of a column in the store.
 
     >>> stored_type(pa.list_(pa.timestamp("us", "UTC")))
     ListType(list<item: int64>)
@@ -38,17 +38,17 @@ def stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 def stored_field(field: pa.Field) -> pa.Field:
-    """Return a column as it is in the store."""
+    """Return the field of a column in the store."""
     return field.with_type(stored_type(field.type))
 
 
 def store(columns: Sequence[pa.Array]) -> list[pa.Array]:
-    """Return columns as they are in the store."""
+    """Return columns encoded for the store."""
     return [column.cast(stored_type(column.type)) for column in columns]
 
 
 def restore(columns: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:
-    """Return columns as they were before."""
+    """Return columns decoded from the store."""
     return [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
 
 
@@ -62,24 +62,24 @@ def keys_to_text(keys: Sequence[pa.Array]) -> pa.Array:
     return pa.array([_ENCODER.encode(value) for value in values], pa.string())
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else str(value)  # else a Decimal
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_to_json)
 
 
 def text_to_keys(texts: Sequence[str], types: Sequence[pa.DataType]) -> list[pa.Array]:
-    """Return the columns of keys that became text."""
+    """Return the columns of keys encoded as JSON."""
     rows = [json.loads(text) for text in texts]
     return [
-        to_array([_lively(row[index], kind) for row in rows], stored_type(kind)).cast(kind)
+        to_array([_from_json(row[index], kind) for row in rows], stored_type(kind)).cast(kind)
         for index, kind in enumerate(types)
     ]
 
 
-def _lively(value: Any, kind: pa.DataType) -> Any:
-    """Return a value as it was before it became JSON."""
+def _from_json(value: Any, kind: pa.DataType) -> Any:
+    """Return a value of a type from its JSON form."""
     if value is None:
         return None
     if kinds.is_binary(kind):
@@ -87,7 +87,7 @@ def _lively(value: Any, kind: pa.DataType) -> Any:
     if kinds.is_decimal(kind):
         return Decimal(value)
     if kinds.is_list(kind):
-        return [_lively(element, kind.value_type) for element in value]
+        return [_from_json(element, kind.value_type) for element in value]
     if kinds.is_struct(kind):
-        return {field.name: _lively(value[field.name], field.type) for field in kind}
+        return {field.name: _from_json(value[field.name], field.type) for field in kind}
     return value

@@ -1,1 +1,1 @@
-"""What a running query reports: the control directory, busy time, loads."""
+"""Monitoring of a running query: the control directory and task timing."""

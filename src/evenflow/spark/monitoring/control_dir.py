@@ -1,8 +1,8 @@
-"""The control directory: a few small files through which a running query is steered and watched.
+"""The control directory: small files with the plans, snapshots and log of a running query.
 
-They are advice and may vanish at any time: a file that is missing, cut short, damaged or of another version
-reads as None, and the reader says so in the log. ``log.jsonl`` is one JSON object per line for whoever wants
-to watch; it is cut when it grows. Nothing here is slow to import, since Python workers do.
+The files are advisory and may disappear at any time: a file that is missing, truncated, corrupt or of another
+version reads as None, and the reader logs a fallback. ``log.jsonl`` holds one JSON object per line and is
+rotated by size. Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from evenflow.schemes.base import Scheme
 
 LOG = "log.jsonl"
-_OLD_LOG = "log.1.jsonl"
-LARGEST_LOG = 200_000  # bytes; twice that in all
-_SCHEME = "file:"
+_ROTATED_LOG = "log.1.jsonl"
+MAX_LOG_BYTES = 200_000  # of each of the two files
+_FILE_SCHEME = "file:"
 
 
 class Control:
-    """One control directory. Writing is one rename; a write that fails is forgotten, since results need none.
+    """One control directory; writes are atomic, and failed writes are ignored since results do not need them.
 
     >>> import tempfile
     >>> control = Control(tempfile.mkdtemp())
@@ -46,7 +46,7 @@ class Control:
         self.folder = local_path(folder)
 
     def write(self, name: str, kind: str, header: dict[str, Any], arrays: dict[str, Array]) -> bool:
-        """Replace a file in one step; say whether that worked."""
+        """Replace a file atomically; return whether that succeeded."""
         path = self.folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,11 +56,13 @@ class Control:
         return True
 
     def read(self, name: str, kind: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
-        """Return what ``write`` wrote, or None if there is no such file or nothing sound in it."""
-        return self.read_or_why(name, kind)[0]
+        """Return the header and arrays of a file, or None if it is missing or corrupt."""
+        return self.read_with_reason(name, kind)[0]
 
-    def read_or_why(self, name: str, kind: str) -> tuple[tuple[dict[str, Any], dict[str, Array]] | None, str]:
-        """Return what ``write`` wrote, or None and why."""
+    def read_with_reason(
+        self, name: str, kind: str
+    ) -> tuple[tuple[dict[str, Any], dict[str, Array]] | None, str]:
+        """Return the header and arrays of a file, or None and the reason."""
         try:
             return read_blob(kind, (self.folder / name).read_bytes()), ""
         except FileNotFoundError:
@@ -69,14 +71,14 @@ class Control:
             return None, f"{name} cannot be read: {error}"
 
     def note(self, event: str, **fields: Any) -> None:
-        """Add a line to the log."""
+        """Append an event to the log."""
         line = json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str) + "\n"
         path = self.folder / LOG
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            if path.exists() and path.stat().st_size + len(line) > LARGEST_LOG:
-                path.replace(self.folder / _OLD_LOG)
-            # one write in append mode: lines of several processes do not mix
+            if path.exists() and path.stat().st_size + len(line) > MAX_LOG_BYTES:
+                path.replace(self.folder / _ROTATED_LOG)
+            # a single write in append mode, so that lines of several processes do not interleave
             handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
                 os.write(handle, line.encode())
@@ -84,8 +86,8 @@ class Control:
                 os.close(handle)
 
     def notes(self, event: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the lines of the log, oldest first; lines that are not ours are left out."""
-        for name in (_OLD_LOG, LOG):
+        """Yield the events of the log, oldest first; malformed lines are skipped."""
+        for name in (_ROTATED_LOG, LOG):
             try:
                 text = (self.folder / name).read_text(errors="replace")
             except OSError:
@@ -96,35 +98,35 @@ class Control:
                     if isinstance(note, dict) and "event" in note and event in (None, note["event"]):
                         yield note
 
-    def clear(self, keep: tuple[str, ...] = ()) -> None:
-        """Remove drafts that a killed process left behind."""
+    def remove_drafts(self) -> None:
+        """Remove the temporary files of killed processes."""
         with contextlib.suppress(OSError):
             for path in self.folder.iterdir():
-                if path.name.startswith(".") and path.is_file() and path.name not in keep:
+                if path.name.startswith(".") and path.is_file():
                     path.unlink(missing_ok=True)
 
 
-def local_path(folder: str | Path) -> Path:
-    """Return a control directory as a path that this machine can open."""
+def local_path(folder: str | Path, argument: str = "control") -> Path:
+    """Return a path or ``file:`` URL as an absolute local path."""
     text = str(folder)
-    if text.startswith(_SCHEME):
-        text = "/" + text.removeprefix(_SCHEME).lstrip("/")
+    if text.startswith(_FILE_SCHEME):
+        text = "/" + text.removeprefix(_FILE_SCHEME).lstrip("/")
     elif "://" in text:
         raise EvenflowError(
-            f"control is {text!r}; give a directory of a file system that driver and executors have mounted, "
-            "such as /mnt/shared/control."
+            f"{argument} is {text!r}; use a directory mounted on the driver and on every executor, such as "
+            f"/mnt/shared/{argument}."
         )
     if not text:
-        raise EvenflowError("control is empty; give a directory, or None for one of this machine.")
+        raise EvenflowError(f"{argument} is empty; pass the path of a directory.")
     return Path(text).absolute()
 
 
-def own_folder() -> str:
-    """Return a new control directory of this machine, for those who name none."""
+def temporary_control_dir() -> str:
+    """Return a new local control directory, the default where the caller passes none."""
     return tempfile.mkdtemp(prefix="evenflow-control-")
 
 
 def operator_name(scheme: Scheme, workers: int, keys: Sequence[str]) -> str:
-    """Name an operator, so that several of one query, and a changed one, do not read each other's files."""
+    """Return a name that separates the files of several operators, and of earlier versions of one."""
     identity = repr((str(scheme), workers, list(keys)))
     return f"{scheme.name}-{hashlib.blake2b(identity.encode(), digest_size=6).hexdigest()}"

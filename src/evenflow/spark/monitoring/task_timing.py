@@ -1,7 +1,7 @@
-"""How long did each worker work? Measured where the work is done, reported through the control directory.
+"""Busy time of each worker, measured in its task and reported through the control directory.
 
-Busy are the seconds between a worker's asking for rows and its asking for more, without the waiting for them.
-A task that is run again tells again; the last word counts. Light to import: a Python worker does.
+Busy time is time spent processing rows, excluding time spent waiting for input. A retried task reports again,
+and the last report counts. Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from uuid import uuid4
 
 from evenflow.spark.monitoring.control_dir import Control
 
-_BATCH = "streaming.sql.batchId"  # a local property of a micro-batch's tasks
+BATCH_ID = "streaming.sql.batchId"  # a local property of a micro-batch's tasks
 
-Work = Callable[[Iterator[Any]], Iterator[Any]]
+PartitionFunction = Callable[[Iterator[Any]], Iterator[Any]]
 
 
-class Timed:
-    """A pass over a partition's record batches that notes its rows and its seconds at the end."""
+class TimedFunction:
+    """A function over the record batches of a partition that reports its rows and busy seconds at the end."""
 
-    def __init__(self, work: Work, folder: str):
-        self.work = work
+    def __init__(self, function: PartitionFunction, folder: str):
+        self.function = function
         self.folder = folder
         self.run = uuid4().hex[:12]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield what the work yields."""
+        """Yield the results of the function."""
         rows, waited, worked = 0, 0.0, 0.0
 
         def incoming() -> Iterator[Any]:
@@ -41,7 +41,7 @@ class Timed:
                 rows += batch.num_rows
                 yield batch
 
-        results = iter(self.work(incoming()))
+        results = iter(self.function(incoming()))
         while True:
             start = time.perf_counter()
             result = next(results, None)
@@ -50,13 +50,13 @@ class Timed:
                 break
             yield result
         if rows:
-            self._tell(rows, max(0.0, worked - waited))
+            self._report(rows, max(0.0, worked - waited))
 
-    def _tell(self, rows: int, seconds: float) -> None:
+    def _report(self, rows: int, seconds: float) -> None:
         from pyspark import TaskContext
 
         task = TaskContext.get()
-        batch = None if task is None else task.getLocalProperty(_BATCH)
+        batch = None if task is None else task.getLocalProperty(BATCH_ID)
         Control(self.folder).note(
             "busy",
             run=self.run,
@@ -67,6 +67,6 @@ class Timed:
         )
 
 
-def take_time(work: Work, folder: str | None) -> Work:
-    """Return ``work`` as it is, or, where there is a control directory to tell it to, with its time taken."""
-    return work if folder is None else Timed(work, folder)
+def with_timing(function: PartitionFunction, folder: str | None) -> PartitionFunction:
+    """Return ``function`` with its busy time reported to a control directory; unchanged if there is none."""
+    return function if folder is None else TimedFunction(function, folder)

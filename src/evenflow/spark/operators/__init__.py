@@ -1,1 +1,1 @@
-"""The operators that users call, one file each."""
+"""The public operators, one file each."""

@@ -1,4 +1,4 @@
-"""`apply`: instead of ``groupBy(key).applyInArrow``, whole groups without two giants on one task."""
+"""`apply`: a balanced ``groupBy(key).applyInArrow``, with large groups on different tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.spark.grouped.apply_task import WholeGroups
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
-from evenflow.spark.monitoring.task_timing import take_time
+from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, quoted
@@ -39,23 +39,22 @@ def apply(
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
 ) -> DataFrame:
-    """Call a function on every group, as ``groupBy(key).applyInArrow`` or ``applyInPandas`` do.
+    """Apply a function to every group, like ``groupBy(key).applyInArrow`` or ``applyInPandas``.
 
-    Every group is whole and on one worker. The keys are counted first, and large groups are spread over the
-    workers, so that no two giants meet.
+    Groups are not split. Keys are counted first, and large groups are placed on different workers.
 
     Parameters
     ----------
     df : DataFrame
         Batch only. Without it, ``apply("user_id", ...)`` returns a function for ``df.transform``.
     key : str, Column or list of them
-        The key: names of columns, or Columns.
+        The key: column names, or Columns.
     using : callable
-        Takes the group, or the key as a tuple and the group, and returns a table of the same kind.
+        Takes the group, or the key as a tuple and the group, and returns a table of the same type.
     schema : str or StructType
-        Columns of what ``using`` returns.
+        Columns of the result of ``using``.
     workers : int, optional
-        Number of partitions. Default: those of ``plan``, else ``spark.sql.shuffle.partitions``.
+        Number of partitions. Default: that of ``plan``, else ``spark.sql.shuffle.partitions``.
     scheme : str or Scheme
         A scheme that can be planned.
     rows : {"arrow", "pandas"}
@@ -79,30 +78,34 @@ def apply(
     """
     if df.isStreaming:
         raise EvenflowError(
-            "df is a stream, and a stream never has the whole group; use aggregate, or apply in foreachBatch."
+            "df is a stream, in which no group is ever complete; use aggregate, or apply in foreachBatch."
         )
     check_rows(rows, "rows")
     name, takes_key = signature_of(using)
     declared = parse(schema, "schema")
     arrow = as_arrow(declared, "schema")
-    options = PlacementOptions(  # planned: online, two sources may know of different owners for a while
-        workers, scheme, "planned", split=False, sample=sample, seed=seed, plan=plan, control=control
+    options = (
+        PlacementOptions(  # planned, since online routers may temporarily choose different owners for a key
+            workers, scheme, "planned", split=False, sample=sample, seed=seed, plan=plan, control=control
+        )
     )
     placed = place(df, key, options)
     if on_placed is not None:
         on_placed(placed)
-    frame, layout = laid_out(placed)
-    by_key = [F.col(quoted(column.inside)) for column in placed.keys]
+    frame, layout = rows_and_layout(placed)
+    by_key = [F.col(quoted(column.frame_name)) for column in placed.keys]
     work = WholeGroups(layout, using, name, takes_key, rows, arrow)
-    return numbered(frame.sortWithinPartitions(*by_key)).mapInArrow(take_time(work, control), declared)
+    return number_columns(frame.sortWithinPartitions(*by_key)).mapInArrow(
+        with_timing(work, control), declared
+    )
 
 
-def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:
-    """Return the rows on their workers, without the worker's number, and which columns are what."""
-    helpers = [column.inside for column in placed.keys if column.is_helper]
+def rows_and_layout(placed: Placed) -> tuple[DataFrame, Layout]:
+    """Return the rows on their workers, without the worker column, and their layout."""
+    helpers = [column.frame_name for column in placed.keys if column.is_helper]
     names = [*placed.columns, *helpers]
     layout = Layout(
-        keys=tuple(names.index(column.inside) for column in placed.keys),
+        keys=tuple(names.index(column.frame_name) for column in placed.keys),
         key_names=tuple(column.name for column in placed.keys),
         rows=tuple(range(len(placed.columns))),
         row_names=tuple(placed.columns),
@@ -110,9 +113,9 @@ def laid_out(placed: Placed) -> tuple[DataFrame, Layout]:
     return placed.moved().drop(placed.worker), layout
 
 
-def numbered(frame: DataFrame) -> DataFrame:
-    """Return the frame with numbers for names: mapInArrow stumbles over dots and names that come twice."""
-    return frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
+def number_columns(frame: DataFrame) -> DataFrame:
+    """Return the frame with numbered columns: mapInArrow fails on names with dots and on duplicates."""
+    return frame.toDF(*(f"column_{index}" for index in range(len(frame.columns))))
 
 
 def signature_of(using: Any) -> tuple[str, bool]:
@@ -122,17 +125,17 @@ def signature_of(using: Any) -> tuple[str, bool]:
             f"using is {using!r}; pass a function that takes a group, or the key and the group."
         )
     name = getattr(using, "__name__", None) or type(using).__name__
-    taken = [
+    required = [
         parameter
         for parameter in inspect.signature(using).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    if len(taken) not in (1, 2):
+    if len(required) not in (1, 2):
         raise EvenflowError(
-            f"{name} takes {len(taken)} arguments; it may take a group, or the key and the group."
+            f"{name} takes {len(required)} arguments; it must take the group, or the key and the group."
         )
-    return name, len(taken) == 2
+    return name, len(required) == 2
 
 
-__test__ = {"apply": apply.__doc__}  # doctest does not look behind a decorator
+__test__ = {"apply": apply.__doc__}  # doctest does not see through the decorator

@@ -1,4 +1,4 @@
-"""`balance`: one line instead of ``repartition(n, key)``; a hot key is spread over several partitions."""
+"""`balance`: a replacement for ``repartition(n, key)`` that spreads hot keys over several partitions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def balance(
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
 ) -> DataFrame:
-    """Put rows on ``workers`` partitions, evenly; rows, schema and order of columns stay as they are.
+    """Distribute rows evenly over ``workers`` partitions; rows and schema are unchanged.
 
-    A key is on one partition unless it is too hot for one: afterwards, a hot key is on several partitions.
-    Use ``split=False`` where every key must stay in one partition, as it does after
-    ``df.repartition(64, "user_id")``; use `apply` for whole groups and `aggregate` for mergeable work.
+    A key is in one partition unless it is too hot for one; a hot key is split over several partitions. Use
+    ``split=False`` if every key must be in one partition, as after ``df.repartition(64, "user_id")``. Use
+    `apply` for whole groups and `aggregate` for mergeable work.
 
     Parameters
     ----------
@@ -45,38 +45,39 @@ def balance(
         Batch or stream. Without it, ``balance("user_id", workers=64)`` returns a function for
         ``df.transform``.
     key : str, Column or list of them
-        The key: names of columns, or Columns.
+        The key: column names, or Columns.
     workers : int, optional
-        Number of partitions. Default: those of ``plan``, else ``spark.sql.shuffle.partitions``.
+        Number of partitions. Default: that of ``plan``, else ``spark.sql.shuffle.partitions``.
     scheme : str or Scheme
         ``"fill"``, ``"d-choices"``, ``"explicit:algorithm=scan"``, ... ; ``evenflow schemes`` lists them.
     mode : {"auto", "planned", "online"}
-        "planned" counts the keys in a first pass, which runs at once, unless ``plan`` is given; "online"
-        decides row by row as in the papers; "auto" plans where the scheme can be planned.
+        "planned" counts the keys in an eager first pass, unless ``plan`` is given; "online" decides row by
+        row as in the papers; "auto" is planned if the scheme supports it, else online.
     split : bool
         Whether a hot key may be on several partitions.
     sample : float, optional
-        Fraction of the rows to count. Default: as many as the balance needs.
+        Fraction of the rows to count. Default: large enough for good balance.
     order : {"auto", "as-is", "sort", "content"}
-        How rows of a split key are told apart: by position after a sort in which only identical rows tie
-        ("sort"), by content ("content"), or by position as they come ("as-is"). "as-is" is your promise that
-        a retried task reads its rows in the same order. If it is broken while Spark's order-independent
-        shuffle checksum is off, or before Spark 4.2, rows are lost and repeated silently.
+        How rows of a split key are assigned to its partitions: by position after a sort in which only
+        identical rows tie ("sort"), by content ("content"), or by position in input order ("as-is"). "as-is"
+        is your promise that a retried task reads its rows in the same order. If the promise is broken while
+        Spark's order-independent shuffle checksum is off, or before Spark 4.2, rows are silently lost and
+        duplicated.
     seed : int
         Seed of hashes and draws.
     plan : Plan, optional
-        A plan made before, such as ``placed.plan`` of an earlier run.
+        An existing plan, such as ``placed.plan`` of an earlier run.
     sources : int, optional
-        Number of input partitions, where an online router should know it.
+        Number of input partitions, for online routers.
     control : str, optional
-        Control directory of a stream: plans, snapshots, log.
+        Control directory of a stream, for plans, snapshots and the log.
     on_placed : callable, optional
-        Called with the `Placed` that holds the plan and the reasons for what was chosen.
+        Called with the `Placed`, which holds the plan and the reasons for each choice.
 
     Returns
     -------
     DataFrame
-        The same rows; row r of worker w is in partition w.
+        The same rows, with those of worker w in partition w.
 
     Examples
     --------
@@ -105,9 +106,9 @@ def _refuse_windows(placed: Placed) -> None:
     for column in placed.keys:
         if column.is_window:
             raise EvenflowError(
-                f"key holds {column.name!r}, a time window: Spark drops rows without a time for it and "
-                "repeats those of several windows. Add it as a column first, or use aggregate."
+                f"key contains {column.name!r}, a time window, for which Spark drops rows with a null time "
+                "and duplicates rows in several windows; add it as a column first, or use aggregate."
             )
 
 
-__test__ = {"balance": balance.__doc__}  # doctest does not look behind a decorator
+__test__ = {"balance": balance.__doc__}  # doctest does not see through the decorator

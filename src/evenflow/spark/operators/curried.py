@@ -1,4 +1,4 @@
-"""One shape for every operator: ``operator(df, ...)``, or ``operator(...)`` for ``df.transform``."""
+"""The two call forms of every operator: ``operator(df, ...)``, and ``operator(...)`` for ``df.transform``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pyspark.sql import DataFrame
 
 Options = ParamSpec("Options")
 Result_co = TypeVar("Result_co", covariant=True)
-Transformation = Callable[[DataFrame], Result_co]
 
 
 class Operator(Protocol, Generic[Options, Result_co]):
-    """An operator: with a frame in front it returns its result, without one a function of a frame."""
+    """An operator: given a DataFrame it returns its result, otherwise a function of a DataFrame."""
 
     @overload
     def __call__(self, df: DataFrame, /, *options: Options.args, **named: Options.kwargs) -> Result_co: ...
@@ -26,7 +25,7 @@ class Operator(Protocol, Generic[Options, Result_co]):
 
 
 def curried(function: Callable[Concatenate[DataFrame, Options], Result_co]) -> Operator[Options, Result_co]:
-    """Let ``function(df, ...)`` be called without its frame, for ``df.transform(function(...))``."""
+    """Allow ``function(df, ...)`` to be called without ``df``, for ``df.transform(function(...))``."""
 
     @functools.wraps(function)
     def operator(*options: object, **named: object) -> object:

@@ -1,4 +1,4 @@
-"""`loads`: did it work? Rows per worker, memory, hot keys and their homes, fallbacks, of a run or a query."""
+"""`loads`: rows per worker, memory, hot keys with their homes, and fallbacks of a run or a query."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rich.table import Table
 
 from evenflow.errors import EvenflowError
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.replanning.batch_stats import Observed
-from evenflow.spark.replanning.listener import CONTROLS, OBSERVED
+from evenflow.spark.replanning.batch_stats import BatchStats
+from evenflow.spark.replanning.listener import CONTROLS, OBSERVATION_PREFIX
 from evenflow.spark.routing.key_columns import Key, key_hash, quoted, with_keys
 
-_BAR = 30
+_BAR_WIDTH = 30
 
 
 @dataclass(frozen=True)
 class HotKey:
-    """A key that stands out, its rows and the workers that they are on."""
+    """A hot key, its rows and the workers that have them."""
 
     key: str
     rows: int
@@ -33,14 +33,14 @@ class HotKey:
 
 @dataclass(frozen=True)
 class Loads:
-    """What the workers of a run, or of the last micro-batch of a query, carried."""
+    """The load of each worker in a run, or in the last micro-batch of a query."""
 
     rows: list[int]
     keys: int
     pairs: int
     hot: list[HotKey] = field(default_factory=list)
     fallbacks: int = 0
-    busy: list[float] | None = None  # seconds of work, where the operator measured them
+    busy: list[float] | None = None  # seconds per worker, if measured
     batch: int | None = None
 
     @property
@@ -50,21 +50,21 @@ class Loads:
 
     @property
     def max_over_mean(self) -> float:
-        """What the fullest worker carries, relative to the mean."""
+        """Load of the fullest worker, relative to the mean."""
         return max(self.rows) * self.workers / max(1, sum(self.rows))
 
     @property
     def imbalance(self) -> float:
-        """What the fullest worker carries above the mean, as a part of all rows."""
+        """Excess of the fullest worker over the mean, as a fraction of all rows."""
         return (self.max_over_mean - 1) / self.workers
 
     @property
     def memory(self) -> float:
-        """Pairs of key and worker, relative to the number of keys: 1 is key grouping's."""
+        """Key-worker pairs per key; 1 for key grouping."""
         return self.pairs / max(1, self.keys)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return one row per worker: its number, rows, part of the mean, seconds of work."""
+        """Return one row per worker: its number, rows, rows relative to the mean, and busy seconds."""
         mean = max(sum(self.rows) / self.workers, 1e-300)
         busy: list[float | None] = list(self.busy) if self.busy else [None] * self.workers
         lines = [
@@ -73,8 +73,8 @@ class Loads:
         ]
         return spark.createDataFrame(lines, "worker int, rows long, of_mean double, busy_seconds double")
 
-    def table(self, most: int = 16) -> Table:
-        """Return a table for a terminal: the summary, the fullest and the emptiest workers, the hot keys."""
+    def table(self, max_workers: int = 16) -> Table:
+        """Return a table for a terminal: a summary, the fullest and the emptiest workers, the hot keys."""
         table = Table(title=self.summary(), title_justify="left", caption=self._hot_lines() or None)
         table.caption_justify = "left"
         for name in ("worker", "rows", "of mean", *(("busy s",) if self.busy else ())):
@@ -82,12 +82,13 @@ class Loads:
         table.add_column("")
         mean = max(sum(self.rows) / self.workers, 1e-300)
         order = sorted(range(self.workers), key=lambda worker: (-self.rows[worker], worker))
-        shown = order if len(order) <= most else [*order[: most // 2], -1, *order[-(most // 2) :]]
+        half = max_workers // 2
+        shown = order if len(order) <= max_workers else [*order[:half], -1, *order[-half:]]
         for worker in shown:
             if worker < 0:
                 table.add_row("...")
                 continue
-            bar = "█" * round(_BAR * self.rows[worker] / max(1, *self.rows))
+            bar = "█" * round(_BAR_WIDTH * self.rows[worker] / max(1, *self.rows))
             busy = (f"{self.busy[worker]:.2f}",) if self.busy else ()
             table.add_row(
                 str(worker), f"{self.rows[worker]:,}", f"{self.rows[worker] / mean:.3f}", *busy, bar
@@ -95,11 +96,13 @@ class Loads:
         return table
 
     def summary(self) -> str:
-        """Say it in one line."""
+        """Return a summary in one line."""
         batch = "" if self.batch is None else f"batch {self.batch}: "
         fallbacks = f", {self.fallbacks} fallbacks" if self.fallbacks else ""
         copies = (
-            f"; {self.keys:,} keys in {self.pairs:,} places (memory {self.memory:.2f})" if self.keys else ""
+            f"; {self.keys:,} keys, {self.pairs:,} key-worker pairs (memory {self.memory:.2f})"
+            if self.keys
+            else ""
         )
         return (
             f"{batch}{sum(self.rows):,} rows on {self.workers} workers, fullest at {self.max_over_mean:.3f} "
@@ -120,9 +123,9 @@ class Loads:
         lines = []
         for hot in self.hot:
             homes = ", ".join(map(str, hot.homes[:8])) + (
-                f", ... {len(hot.homes)} in all" if len(hot.homes) > 8 else ""
+                f", ... ({len(hot.homes)} in total)" if len(hot.homes) > 8 else ""
             )
-            lines.append(f"{hot.key}: {hot.rows:,} rows on {homes or 'the worker of their hash'}")
+            lines.append(f"{hot.key}: {hot.rows:,} rows on {homes or 'the home of their bucket'}")
         return "\n".join(lines)
 
 
@@ -134,26 +137,26 @@ def loads(
     control: str | Path | None = None,
     top: int = 10,
 ) -> Loads:
-    """Measure what each worker carries.
+    """Measure the load of each worker.
 
     Parameters
     ----------
     of : DataFrame, StreamingQuery, str or Path
-        A balanced DataFrame, whose rows are counted; a streaming query that evenflow balances, whose last
-        non-empty batch is shown; or a control directory, for the last batch in its log.
+        A balanced DataFrame, whose rows are counted; a streaming query balanced by evenflow, for its last
+        non-empty batch; or a control directory, for the last batch in its log.
     key : str, Column or list of them, optional
         The key that a DataFrame was balanced by.
     workers : int, optional
-        Number of partitions of a DataFrame. Without it, empty partitions at the end are not seen.
+        Number of partitions of a DataFrame. Without it, trailing empty partitions are missed.
     control : str or Path, optional
-        Also write the numbers of a DataFrame to the log of this control directory.
+        Also write the loads of a DataFrame to the log of this control directory.
     top : int
-        How many hot keys to name.
+        Maximum number of hot keys.
 
     Returns
     -------
     Loads
-        Rows, busy seconds and keys per worker, hot keys and where they are. Prints as a table.
+        Rows and busy seconds per worker, numbers of keys, hot keys and their workers. Prints as a table.
 
     Examples
     --------
@@ -163,26 +166,26 @@ def loads(
     (10000, 4, 1.0)
     """
     if isinstance(of, str | Path):
-        return _of_log(Control(of))
+        return _from_log(Control(of))
     if not isinstance(of, DataFrame):
         if not hasattr(of, "recentProgress"):
             raise EvenflowError(
-                f"loads of {of!r} are unknown; pass a DataFrame, a query or a control directory."
+                f"loads cannot measure {of!r}; pass a DataFrame, a query or a control directory."
             )
-        return _of_query(of)
+        return _from_query(of)
     if of.isStreaming:
         raise EvenflowError("this DataFrame is a stream; pass the query that start() returned.")
     if key is None:
-        raise EvenflowError("key is missing; name the columns that the DataFrame was balanced by.")
-    found = _of_frame(of, key, workers, top)
+        raise EvenflowError("key is None; pass the key that the DataFrame was balanced by.")
+    found = _from_frame(of, key, workers, top)
     if control is not None:
         Control(control).note("run", **json.loads(found.to_json()))
     return found
 
 
-def _of_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
+def _from_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
     keyed, keys = with_keys(df, key)
-    shown = F.to_json(F.struct(*(F.col(quoted(column.inside)).alias(column.name) for column in keys)))
+    shown = F.to_json(F.struct(*(F.col(quoted(column.frame_name)).alias(column.name) for column in keys)))
     pairs = (
         keyed.select(
             F.spark_partition_id().alias("worker"), F.expr(key_hash(keys)).alias("hash"), shown.alias("key")
@@ -210,17 +213,17 @@ def _of_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
         keys=distinct,
         pairs=sum(int(row["pairs"]) for row in by_worker.values()),
         hot=[
-            HotKey(_bare(row["key"]), int(row["rows"]), list(row["homes"]))
+            HotKey(_key_label(row["key"]), int(row["rows"]), list(row["homes"]))
             for row in hot
             if len(row["homes"]) > 1 or row["rows"] * workers * 4 >= total
         ],
     )
 
 
-def _bare(text: str) -> str:
-    """Return the value of a key of one column, the JSON of a key of several.
+def _key_label(text: str) -> str:
+    """Return the value of a single-column key, or the JSON of a key with several columns.
 
-    >>> _bare('{"k":"to"}'), _bare('{"a":1,"b":2}'), _bare('{}')
+    >>> _key_label('{"k":"to"}'), _key_label('{"a":1,"b":2}'), _key_label('{}')
     ('to', '{"a":1,"b":2}', 'null')
     """
     values = json.loads(text)
@@ -229,50 +232,50 @@ def _bare(text: str) -> str:
     return text if values else "null"
 
 
-def _of_query(query: Any) -> Loads:
+def _from_query(query: Any) -> Loads:
     for progress in reversed(query.recentProgress):
         for name, row in (progress.observedMetrics or {}).items():
-            if name.startswith(OBSERVED):
-                seen = Observed.from_row(row, int(progress.batchId))
-                if seen.total:
-                    return _of_seen(seen, CONTROLS.get(name))
-    raise EvenflowError("this query has not finished a batch with rows that evenflow placed; wait for one.")
+            if name.startswith(OBSERVATION_PREFIX):
+                stats = BatchStats.from_row(row, int(progress.batchId))
+                if stats.total:
+                    return _from_stats(stats, CONTROLS.get(name))
+    raise EvenflowError("this query has not finished a batch with rows placed by evenflow; wait for one.")
 
 
-def _of_seen(seen: Observed, control: Control | None) -> Loads:
-    """Return a batch as the listener noted it, or, where it has not yet, as Spark shows it."""
+def _from_stats(stats: BatchStats, control: Control | None) -> Loads:
+    """Return the loads of a batch from the log, or from Spark's metrics if it is not logged yet."""
     notes = list(control.notes()) if control is not None else []
-    noted = [note for note in notes if note["event"] == "batch" and note.get("batch") == seen.batch]
-    return _of_note(noted[-1] if noted else seen.summary(None), notes)
+    logged = [note for note in notes if note["event"] == "batch" and note.get("batch") == stats.batch]
+    return _from_note(logged[-1] if logged else stats.summary(None), notes)
 
 
-def _of_log(control: Control) -> Loads:
-    """Return the last batch or run of a log."""
+def _from_log(control: Control) -> Loads:
+    """Return the loads of the last batch or run in a log."""
     notes = list(control.notes())
     wanted = [note for note in notes if note["event"] in ("batch", "run")]
     if not wanted:
-        wanted = [_worked(note) for note in notes if note["event"] == "busy"]
+        wanted = [_without_counts(note) for note in notes if note["event"] == "busy"]
     if not wanted:
         raise EvenflowError(
             f"there is no batch in the log of {control.folder}; wait for one, or check the path."
         )
-    return _of_note(wanted[-1], notes)
+    return _from_note(wanted[-1], notes)
 
 
-def _worked(note: dict[str, Any]) -> dict[str, Any]:
-    """Return a batch of which only the work is known."""
+def _without_counts(note: dict[str, Any]) -> dict[str, Any]:
+    """Return the note of a batch for which only busy times are known."""
     return {"batch": note["batch"], "rows": [], "keys": 0, "pairs": 0}
 
 
-def _busy(notes: list[dict[str, Any]], batch: int | None) -> dict[int, dict[str, Any]]:
-    """Return the last report of every worker of a batch, of the last run that has one."""
-    words = [note for note in notes if note["event"] == "busy" and note.get("batch") == batch]
-    return {note["worker"]: note for note in words if note.get("run") == words[-1].get("run")}
+def _busy_by_worker(notes: list[dict[str, Any]], batch: int | None) -> dict[int, dict[str, Any]]:
+    """Return the last report of each worker in a batch, from the last run with reports."""
+    reports = [note for note in notes if note["event"] == "busy" and note.get("batch") == batch]
+    return {note["worker"]: note for note in reports if note.get("run") == reports[-1].get("run")}
 
 
-def _of_note(note: dict[str, Any], notes: list[dict[str, Any]]) -> Loads:
+def _from_note(note: dict[str, Any], notes: list[dict[str, Any]]) -> Loads:
     hot = [HotKey(*saved) if isinstance(saved, list) else HotKey(**saved) for saved in note.get("hot", [])]
-    busy = _busy(notes, note.get("batch"))
+    busy = _busy_by_worker(notes, note.get("batch"))
     rows = [int(rows) for rows in note["rows"]]
     if not rows:
         rows = [busy[worker]["rows"] if worker in busy else 0 for worker in range(max(busy) + 1)]

@@ -1,4 +1,4 @@
-"""`stateful`: keyed state with one owner per key, that moves when the load, the speeds or the workers do."""
+"""`stateful`: keyed state with one owner per key, which follows the load, the speeds and the workers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from evenflow.schemes.spelling import as_scheme
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
 from evenflow.spark.monitoring.control_dir import local_path
-from evenflow.spark.operators.apply import numbered
+from evenflow.spark.operators.apply import number_columns
 from evenflow.spark.operators.curried import curried
-from evenflow.spark.routing.key_columns import Key, helper, key_hash, quoted, with_keys
-from evenflow.spark.routing.options import check_settings, check_workers, default_workers
+from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted, with_keys
+from evenflow.spark.routing.options import check_choice, check_settings, check_workers, default_workers
 from evenflow.spark.state.heartbeat import with_heartbeat
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.query import StatefulWriter
 from evenflow.spark.state.query_config import QueryConfig
-from evenflow.spark.state.schema import StateLayout, check_kept
+from evenflow.spark.state.schema import StateLayout, check_storable
 
 LATE = ("process", "drop")
 CLOCKS = ("processing", "event")
@@ -58,48 +58,47 @@ def stateful(
 ) -> StatefulWriter:
     """Return a writer whose ``start(sink)`` runs ``using`` over a stream, with state at the path ``state``.
 
-    Every key is on one worker at a time. Which one changes between two micro-batches, when that gains more
-    than it moves. Rows of a key come in input order, partition by partition.
+    Every key has one owner at a time. The owner may change between micro-batches, when the gain outweighs the
+    cost of moving state. Rows of a key are processed in input order, partition by partition.
 
     Parameters
     ----------
     df : DataFrame
         A stream.
     key : str, Column or list of them
-        The key: names of columns, or Columns.
+        The key: column names, or Columns.
     using : KeyedProcessor
-        What a key remembers, and what its rows do to that.
+        Declares the state of a key and processes its rows.
     schema : str or StructType
-        Columns of what ``using`` puts out.
+        Columns of the outputs of ``using``.
     state : str or Path
-        A folder that driver and workers see: of this machine, or shared by a cluster. It holds the table,
-        staged outputs, the checkpoint and the control directory, unless these have paths of their own.
+        A directory that the driver and all workers can access: local, or shared by a cluster. It holds the
+        table and staged outputs, and by default the checkpoint and the control directory.
     workers : int, "auto" or AutoWorkers, optional
-        How many workers to begin with. Default: ``spark.sql.shuffle.partitions``. Another number after a
-        restart, or `StatefulQuery.rescale` while the query runs, changes it; "auto" follows the utilisation.
+        Initial number of workers. Default: ``spark.sql.shuffle.partitions``. It is changed by another number
+        after a restart, or by `StatefulQuery.rescale` while the query runs; "auto" follows the utilisation.
     scheme : str or Scheme
         A scheme with one owner per key, such as ``"explicit:algorithm=redist"`` or ``"fill:split=no"``.
     order_by : str or list of str
-        Columns to sort the rows of a key by before input order.
+        Columns to sort the rows of a key by; ties keep input order.
     event_time, delay : str
-        The watermark is the largest event time of all earlier batches less the delay.
+        The watermark is the largest event time of all earlier batches minus the delay.
     late : {"process", "drop"}
-        What happens to rows below the watermark; they are counted either way.
+        How to handle rows below the watermark; they are counted either way.
     heartbeat : str, optional
         Run a batch at least this often even if no rows arrive, so that time-outs fire.
     keep : str
-        How long earlier batches stay readable by `read_state`.
+        How long earlier batches remain readable with `read_state`.
     seed : int
         Seed of hashes.
     speeds, alpha
         Settings of the adaptivity loop, see `evenflow.owners.Ownership.start`.
     control, checkpoint : str or Path, optional
-        Paths of their own for the control directory and Spark's checkpoint.
-
+        Separate paths for the control directory and Spark's checkpoint.
     accept_gap : bool
-        A state and a checkpoint that do not belong together (one was deleted, restored from a copy, or
-        belongs to another query) are refused, since rows would be lost or counted twice. True goes on all the
-        same and records what was skipped in the commit, the log and `StatefulQuery.gaps`; pass it for one
+        A state and a checkpoint that do not belong together (one was deleted, restored from a backup, or
+        belongs to another query) are refused, since rows would be lost or counted twice. True continues
+        nevertheless and records the gap in the commit, the log and `StatefulQuery.gaps`; pass it for one
         start only.
 
     Returns
@@ -116,16 +115,16 @@ def stateful(
         raise EvenflowError("df is not a stream; read it with spark.readStream, or use apply on a batch.")
     check_settings(df)
     _check_processor(using)
-    root = _local(state, "state")
-    auto, first = _workers(df, workers)
+    root = local_path(state, "state")
+    auto, first = _initial_workers(df, workers)
     chosen = as_scheme(scheme)
-    Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # refuses what cannot be
+    Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # checks the arguments
     keyed, keys = with_keys(df, key)
-    hashed = helper(keyed, "hash")
+    hashed = helper_name(keyed, "hash")
     frame = keyed.selectExpr("*", f"{key_hash(keys)} as {quoted(hashed)}")
     names = frame.columns
     layout = Layout(
-        keys=(len(names) - 1, *(names.index(column.inside) for column in keys)),
+        keys=(len(names) - 1, *(names.index(column.frame_name) for column in keys)),
         key_names=("hash", *(column.name for column in keys)),
         rows=tuple(range(len(df.columns))),
         row_names=tuple(df.columns),
@@ -134,11 +133,11 @@ def stateful(
     declared = parse(schema, "schema")
     outputs = as_arrow(declared, "schema")
     for field in outputs:
-        check_kept(field.type, field.name, "staged output")
+        check_storable(field.type, field.name, "staged output")
     config = QueryConfig(
         root=str(root),
         token=uuid4().hex,
-        control=str(_local(control or root / "_evenflow", "control")),
+        control=str(local_path(control or root / "_evenflow")),
         checkpoint=str(checkpoint or root / "_checkpoint"),
         processor=using,
         layout=layout,
@@ -153,7 +152,7 @@ def stateful(
         seed=seed,
         speeds=speeds,
         alpha=alpha,
-        order_by=tuple(_place(df, name, "order_by") for name in _listed(order_by)),
+        order_by=tuple(_column_index(df, name, "order_by") for name in _as_list(order_by)),
         event_time=None if event_time is None else _event_time(df, event_time),
         delay=round(seconds_of(delay, "delay") * 1e6),
         late=late,
@@ -162,7 +161,7 @@ def stateful(
         accept_gap=accept_gap,
     )
     _check_time(config)
-    frame = numbered(frame)
+    frame = number_columns(frame)
     if heartbeat is not None:
         frame = with_heartbeat(frame, _interval(heartbeat), f"column_{len(names)}")
     return StatefulWriter(frame, config)
@@ -177,16 +176,18 @@ def seconds_of(text: str, argument: str) -> float:
     try:
         seconds = float(pd.Timedelta(text).total_seconds())
     except (ValueError, TypeError) as error:
-        raise EvenflowError(f'{argument} is {text!r}; write it as in "5 seconds" or "1 hour".') from error
+        raise EvenflowError(
+            f'{argument} is {text!r}; pass a duration such as "5 seconds" or "1 hour".'
+        ) from error
     if not seconds >= 0:
-        raise EvenflowError(f"{argument} is {text!r}; a duration is not negative.")
+        raise EvenflowError(f"{argument} is {text!r}; pass a duration of at least 0 seconds.")
     return seconds
 
 
 def _interval(heartbeat: str) -> float:
     seconds = seconds_of(heartbeat, "heartbeat")
     if seconds <= 0:
-        raise EvenflowError(f"heartbeat is {heartbeat!r}; give a time between two beats, such as 5 seconds.")
+        raise EvenflowError(f'heartbeat is {heartbeat!r}; pass a positive duration, such as "5 seconds".')
     return seconds
 
 
@@ -195,38 +196,26 @@ def _check_processor(using: Any) -> None:
         fix = (
             "pass an instance, such as Vwap()" if inspect.isclass(using) else "derive it from KeyedProcessor"
         )
-        raise EvenflowError(f"using is {using!r}, which is no KeyedProcessor; {fix}.")
+        raise EvenflowError(f"using is {using!r}, which is not a KeyedProcessor; {fix}.")
     name = type(using).__name__
     if not hasattr(using, "state"):
-        raise EvenflowError(f'{name} declares no state; write its columns, as in state = "n long".')
+        raise EvenflowError(f'{name} declares no state; declare its columns, as in state = "n long".')
     for method in ("start", "process"):
         if getattr(type(using), method) is getattr(KeyedProcessor, method):
-            raise EvenflowError(f"{name} has no method {method}; write one.")
+            raise EvenflowError(f"{name} has no method {method}; define it.")
     check_rows(using.rows, f"{name}.rows")
-    if using.clock not in CLOCKS:
-        raise EvenflowError(f"{name}.clock is {using.clock!r}; choose one of {', '.join(CLOCKS)}.")
+    check_choice(f"{name}.clock", using.clock, CLOCKS)
 
 
 def _check_time(config: QueryConfig) -> None:
-    if config.late not in LATE:
-        raise EvenflowError(f"late is {config.late!r}; choose one of {', '.join(LATE)}.")
+    check_choice("late", config.late, LATE)
     if config.processor.clock == "event" and config.event_time is None:
         raise EvenflowError(
-            f"{config.name}.clock is 'event' and event_time is None; name the column with the event time."
+            f"{config.name}.clock is 'event' but event_time is None; pass the name of the event-time column."
         )
 
 
-def _local(path: str | Path, argument: str) -> Path:
-    text = str(path)
-    if "://" in text and not text.startswith("file:"):
-        raise EvenflowError(
-            f"{argument} is {text!r}; give a folder of a file system that driver and workers have mounted, "
-            "such as /mnt/shared/state."
-        )
-    return local_path(path)
-
-
-def _workers(df: DataFrame, workers: Any) -> tuple[AutoWorkers | None, int]:
+def _initial_workers(df: DataFrame, workers: Any) -> tuple[AutoWorkers | None, int]:
     if workers is None:
         workers = default_workers(df)
     if workers == "auto":
@@ -234,28 +223,28 @@ def _workers(df: DataFrame, workers: Any) -> tuple[AutoWorkers | None, int]:
     if isinstance(workers, AutoWorkers):
         return workers, workers.least
     if isinstance(workers, str):
-        raise EvenflowError(f'workers is {workers!r}; give a number, "auto" or an AutoWorkers.')
+        raise EvenflowError(f'workers is {workers!r}; pass a number, "auto" or an AutoWorkers.')
     check_workers(workers)
     return None, int(workers)
 
 
-def _listed(names: str | Sequence[str]) -> list[str]:
+def _as_list(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def _place(df: DataFrame, name: str, argument: str) -> int:
+def _column_index(df: DataFrame, name: str, argument: str) -> int:
     if df.columns.count(name) != 1:
         raise EvenflowError(
-            f"{argument} names {name!r}, and there is no such column; {nearest(name, df.columns)}"
+            f"{argument} names {name!r}, but there is no such column; {nearest(name, df.columns)}"
         )
     return df.columns.index(name)
 
 
 def _event_time(df: DataFrame, name: str) -> int:
-    place = _place(df, name, "event_time")
-    kind = df.schema.fields[place].dataType
+    index = _column_index(df, name, "event_time")
+    kind = df.schema.fields[index].dataType
     if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
         raise EvenflowError(
             f"event_time is {name!r}, a column of type {kind.simpleString()}; cast it to a timestamp."
         )
-    return place
+    return index

@@ -1,1 +1,1 @@
-"""Plans that follow a stream: observe a micro-batch, make the next plan, read it in the next batch."""
+"""Plans that follow a stream: observe a micro-batch, make a new plan, use it in the next batch."""

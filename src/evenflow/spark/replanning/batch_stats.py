@@ -1,6 +1,6 @@
-"""What a micro-batch showed: its keys that stand out, the rows of each worker, how many keys and pairs.
+"""Statistics of a micro-batch: hot keys, rows per worker, distinct keys and key-worker pairs.
 
-``approx_top_k`` over the workers is exact, since they are few; keys and pairs are counted by HyperLogLog.
+``approx_top_k`` over the workers is exact, since they are few; keys and pairs are counted with HyperLogLog.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from evenflow.kernels import Float64Array, Int64Array, UInt64Array
 from evenflow.plan import Plan
 from evenflow.spark.routing.key_counts import top_k, top_keys
 
-_HOT = 4  # shown are keys that bring at least this part of a worker's share
-_ERROR = 0.03  # of the counts of keys and pairs
+_SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
+_RELATIVE_ERROR = 0.03  # of the counts of keys and pairs
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
-    """The counts of one micro-batch; keys hottest first."""
+class BatchStats:
+    """The statistics of one micro-batch; keys are hottest first."""
 
     batch: int
     total: float
     keys: UInt64Array
     counts: Float64Array
-    rows: Int64Array  # of each worker
-    tail: Int64Array  # that each worker would have if every key went where its bucket goes
+    rows: Int64Array  # per worker
+    tail: Int64Array  # rows per worker if every key went to the home of its bucket
     distinct: int
     pairs: int
     serial: int | None  # of the plan that was used
 
     @staticmethod
-    def from_row(row: Any, batch: int) -> Observed:
-        """Read an observed row, in any of the forms in which Spark hands it out."""
+    def from_row(row: Any, batch: int) -> BatchStats:
+        """Read an observed row, in any of the forms that Spark returns."""
         values = plain(row)
         keys, workers = values["keys"] or [], int(values["workers"] or 1)
-        return Observed(
+        return BatchStats(
             batch=batch,
             total=float(values["total"]),
             keys=np.array([item["item"] for item in keys], np.int64).view(np.uint64),
@@ -52,9 +52,9 @@ class Observed:
         )
 
     def summary(self, plan: Plan | None) -> dict[str, Any]:
-        """Return what a line of the log says of this batch."""
+        """Return the fields of this batch's log line."""
         hot = []
-        shown = int((self.counts * _HOT * self.rows.size >= self.total).sum())
+        shown = int((self.counts * _SHOWN_DIVISOR * self.rows.size >= self.total).sum())
         for key, count in zip(self.keys[:shown].tolist(), self.counts[:shown].tolist(), strict=True):
             hot.append([f"{key:016x}", int(count), plan.homes_of(key) if plan is not None else []])
         return {
@@ -76,17 +76,17 @@ def observe(
     tail: Column | None = None,
     serial: Column | None = None,
 ) -> DataFrame:
-    """Count what passes: keys by their hash, rows by worker and by the home of their bucket (``tail``)."""
-    nothing = F.lit(None)
+    """Observe keys by hash, and rows by worker and by the home of their bucket (``tail``)."""
+    null = F.lit(None)
     return df.observe(
         name,
         F.count(F.lit(1)).alias("total"),
         top_keys(hashed, workers).alias("keys"),
         top_k(worker, workers).alias("rows"),
-        top_k(nothing.cast("int") if tail is None else tail, workers).alias("tail"),
-        F.approx_count_distinct(hashed, _ERROR).alias("distinct"),
-        F.approx_count_distinct(F.xxhash64(hashed, worker), _ERROR).alias("pairs"),
-        F.max(nothing.cast("bigint") if serial is None else serial).alias("serial"),
+        top_k(null.cast("int") if tail is None else tail, workers).alias("tail"),
+        F.approx_count_distinct(hashed, _RELATIVE_ERROR).alias("distinct"),
+        F.approx_count_distinct(F.xxhash64(hashed, worker), _RELATIVE_ERROR).alias("pairs"),
+        F.max(null.cast("bigint") if serial is None else serial).alias("serial"),
         F.max(F.lit(workers)).alias("workers"),
     )
 
@@ -100,7 +100,7 @@ def _by_worker(items: Any, workers: int) -> Int64Array:
 
 
 def plain(value: Any) -> Any:
-    """Return Rows, and the JSON that Spark Connect makes of them, as dicts and lists."""
+    """Return Rows, and Spark Connect's JSON form of them, as dicts and lists."""
     if isinstance(value, dict):
         if set(value) == {"values", "schema"}:
             names = [field["name"] for field in value["schema"]["fields"]]

@@ -1,4 +1,4 @@
-"""The listener of a session: hands what each micro-batch showed to the operator that it belongs to."""
+"""The streaming listener of a session, which passes the statistics of each micro-batch to its operator."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.replanning.batch_stats import Observed
+from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.plan_datasource import PlanSource
-from evenflow.spark.replanning.replanner import Refresher
+from evenflow.spark.replanning.replanner import Replanner
 
 log = logging.getLogger("evenflow.spark")
 
-OBSERVED = "evenflow "  # the names under which operators are observed begin so
+OBSERVATION_PREFIX = "evenflow "  # of the names of observed metrics
 
 
-class Watcher(StreamingQueryListener):
-    """Hands what batches showed to whoever watches the operator; one per session, for all its queries."""
+class BatchListener(StreamingQueryListener):
+    """Logs the statistics of each batch and passes them to the operator's replanner; one per session."""
 
     def __init__(self) -> None:
-        self.watched: dict[str, tuple[Control, str, Refresher | None]] = {}
+        self.operators: dict[str, tuple[Control, str, Replanner | None]] = {}
         self.last: dict[str, tuple[str, int]] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
@@ -37,43 +37,45 @@ class Watcher(StreamingQueryListener):
         """Do nothing; the query may start again."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Learn from the batch; whatever goes wrong here must not harm the query."""
+        """Handle the statistics of a batch; a failure here must not affect the query."""
         try:
             for name, row in event.progress.observedMetrics.items():
-                if name in self.watched:
-                    self._take(name, event.progress, row)
+                if name in self.operators:
+                    self._handle(name, event.progress, row)
         except Exception:
-            log.exception("a batch could not be learned from; the plan stays as it is")
+            log.exception("the statistics of a batch could not be processed; the plan is unchanged")
 
-    def _take(self, name: str, progress: Any, row: Any) -> None:
-        control, operator, refresher = self.watched[name]
+    def _handle(self, name: str, progress: Any, row: Any) -> None:
+        control, operator, replanner = self.operators[name]
         batch = (str(progress.runId), int(progress.batchId))
         if self.last.get(name) == batch:
             return
         self.last[name] = batch
-        seen = Observed.from_row(row, batch[1])
-        plan = refresher.used.get(seen.serial) if refresher is not None else None
-        if seen.total:
-            control.note("batch", operator=operator, query=str(progress.id), **seen.summary(plan))
-        if refresher is not None:
-            refresher.learn(seen)
+        stats = BatchStats.from_row(row, batch[1])
+        plan = replanner.used.get(stats.serial) if replanner is not None else None
+        if stats.total:
+            control.note("batch", operator=operator, query=str(progress.id), **stats.summary(plan))
+        if replanner is not None:
+            replanner.learn(stats)
 
 
-_WATCHERS: WeakKeyDictionary[SparkSession, Watcher] = WeakKeyDictionary()
-CONTROLS: dict[str, Control] = {}  # by the name under which an operator is observed
+_LISTENERS: WeakKeyDictionary[SparkSession, BatchListener] = WeakKeyDictionary()
+CONTROLS: dict[str, Control] = {}  # by the name of an operator's observed metrics
 
 
-def watch(spark: SparkSession, control: Control, operator: str, refresher: Refresher | None = None) -> str:
-    """Have the session's listener watch an operator; return the name under which it is observed.
+def observe_operator(
+    spark: SparkSession, control: Control, operator: str, replanner: Replanner | None = None
+) -> str:
+    """Register an operator with the session's listener; return the name for its observed metrics.
 
-    With the listener comes the data source that the plans are read through.
+    The first call also registers the data source that plans are read through.
     """
-    watcher = _WATCHERS.get(spark)
-    if watcher is None:
-        watcher = _WATCHERS[spark] = Watcher()
-        spark.streams.addListener(watcher)
+    listener = _LISTENERS.get(spark)
+    if listener is None:
+        listener = _LISTENERS[spark] = BatchListener()
+        spark.streams.addListener(listener)
         spark.dataSource.register(PlanSource)
-    name = f"{OBSERVED}{operator} {uuid4().hex[:8]}"
-    watcher.watched[name] = (control, operator, refresher)
+    name = f"{OBSERVATION_PREFIX}{operator} {uuid4().hex[:8]}"
+    listener.operators[name] = (control, operator, replanner)
     CONTROLS[name] = control
     return name

@@ -1,9 +1,8 @@
-"""The plan of a streaming query as a tiny data source, which Spark reads again for every micro-batch.
+"""The plan of a streaming query as a small data source, which Spark rereads for every micro-batch.
 
 One row per hot key: its hash and the cells of its homes (:class:`evenflow.plan.table.PlanTable`). The query
-joins it by broadcast, so the rows read are frozen for the batch. Without a readable file there are no rows:
-every key goes where its bucket goes, and the log gets a line. Keep imports light: Python workers import this
-module.
+broadcasts it, so the plan is frozen for the batch. Without a readable file there are no rows: every key goes
+to the home of its bucket, and a fallback is logged. Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ SCHEMA = "hash bigint, below array<int>, cut array<double>, above array<int>, se
 
 
 def plan_file(operator: str) -> str:
-    """Return where the plan of an operator is, inside the control directory."""
+    """Return the path of an operator's plan, relative to the control directory."""
     return f"planned/{operator}.plan"
 
 
 class PlanSource(DataSource):
-    """Reads the plan of the control directory that the option ``control`` names."""
+    """Reads the plan from the control directory given by the option ``control``."""
 
     @classmethod
     def name(cls) -> str:
@@ -33,7 +32,7 @@ class PlanSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns."""
+        """Return the schema."""
         return SCHEMA
 
     def reader(self, schema: Any) -> PlanReader:
@@ -54,9 +53,9 @@ class PlanReader(DataSourceReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition | None) -> Iterator[tuple[Any, ...]]:
-        """Yield the hot keys; none, and a line in the log, if there is no sound plan."""
+        """Yield the hot keys; without a valid plan, log a fallback and yield none."""
         control = Control(self.folder)
-        found, why = control.read_or_why(plan_file(self.operator), "plan")
+        found, why = control.read_with_reason(plan_file(self.operator), "plan")
         header, arrays = found or ({}, {})
         if found is not None and header.get("workers") != self.workers:
             why = f"the plan is for {header.get('workers')} workers, not {self.workers}"

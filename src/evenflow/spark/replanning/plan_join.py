@@ -1,4 +1,4 @@
-"""A stream placed by the plan of its micro-batch: a broadcast join with the plan's data source."""
+"""Placement of a stream by its current plan: a broadcast join with the plan's data source."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pyspark.sql import functions as F
 
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
-from evenflow.spark.monitoring.control_dir import Control, operator_name, own_folder
+from evenflow.spark.monitoring.control_dir import Control, operator_name, temporary_control_dir
 from evenflow.spark.replanning.batch_stats import observe
-from evenflow.spark.replanning.listener import watch
+from evenflow.spark.replanning.listener import observe_operator
 from evenflow.spark.replanning.plan_datasource import FORMAT
-from evenflow.spark.replanning.replanner import Refresher
-from evenflow.spark.routing.key_columns import KeyColumn, helper, key_hash, quoted
+from evenflow.spark.replanning.replanner import Replanner
+from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 
 if TYPE_CHECKING:
@@ -32,47 +32,49 @@ def place_stream(
     draw: Column | None,
     worker: str,
 ) -> DataFrame:
-    """Return a streaming ``df`` with every row's worker, and have its batches observed.
+    """Return a streaming ``df`` with each row's worker, and observe its batches.
 
-    ``first`` is the plan to begin with; it stays where the scheme's plans do not hang on what comes.
+    ``first`` is the initial plan; it is never replaced if the scheme's plans do not depend on key counts.
     """
     control = Control(folder)
     operator = operator_name(scheme, first.workers, [column.name for column in keys])
-    control.clear()
+    control.remove_drafts()
     hashed = key_hash(keys)
     if not scheme.counts_keys:
         placed = with_worker(df, first, hashed, draw, worker)
-        name = watch(df.sparkSession, control, operator)
+        name = observe_operator(df.sparkSession, control, operator)
         return observe(placed, name, F.expr(hashed), F.col(worker), first.workers)
-    refresher = Refresher(control, operator, scheme, split, seed, first)
-    return with_refreshed_worker(df, refresher, hashed, draw, worker)
+    replanner = Replanner(control, operator, scheme, split, seed, first)
+    return with_replanned_worker(df, replanner, hashed, draw, worker)
 
 
 def observe_stream(placed: Placed) -> DataFrame:
-    """Return the frame of a stream that routers place, with its batches observed for `loads`."""
+    """Return the frame of a stream placed by online routers, with its batches observed for `loads`."""
     operator = operator_name(placed.scheme, placed.workers, [column.name for column in placed.keys])
-    name = watch(placed.frame.sparkSession, Control(placed.control or own_folder()), operator)
+    name = observe_operator(
+        placed.frame.sparkSession, Control(placed.control or temporary_control_dir()), operator
+    )
     worker = F.col(quoted(placed.worker))
     return observe(placed.frame, name, F.expr(key_hash(placed.keys)), worker, placed.workers)
 
 
-def with_refreshed_worker(
-    df: DataFrame, refresher: Refresher, hashed: str, draw: Column | None, worker: str
+def with_replanned_worker(
+    df: DataFrame, replanner: Replanner, hashed: str, draw: Column | None, worker: str
 ) -> DataFrame:
-    """Return a streaming ``df`` with every row's worker, by the plan that is current in its micro-batch."""
-    name = watch(df.sparkSession, refresher.control, refresher.operator, refresher)
-    names = {step: helper([*df.columns, worker], step) for step in ("hash", "tail", "serial")}
+    """Return a streaming ``df`` with each row's worker by the plan current in its micro-batch."""
+    name = observe_operator(df.sparkSession, replanner.control, replanner.operator, replanner)
+    names = {step: helper_name([*df.columns, worker], step) for step in ("hash", "tail", "serial")}
     hash_, tail, serial = (F.col(name) for name in names.values())
-    hot_keys = current_plan(df.sparkSession, refresher.control, refresher.operator, refresher.workers)
+    hot_keys = current_plan(df.sparkSession, replanner.control, replanner.operator, replanner.workers)
     rows = df.select("*", F.expr(hashed).alias(names["hash"]))
-    rows = rows.select("*", bucket_home(df, refresher.plan, names["hash"]).alias(names["tail"]))
+    rows = rows.select("*", bucket_home(df, replanner.plan, names["hash"]).alias(names["tail"]))
     placed = with_joined_worker(rows, hot_keys, hash_, tail, draw, worker, names["serial"])
-    seen = observe(placed, name, hash_, F.col(worker), refresher.workers, tail, serial)
-    return seen.drop(*names.values())
+    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, tail, serial)
+    return stats.drop(*names.values())
 
 
 def current_plan(spark: SparkSession, control: Control, operator: str, workers: int) -> DataFrame:
-    """Return the hot keys of the plan in a control directory, which every micro-batch reads again."""
+    """Return the hot keys of the plan in a control directory, reread by every micro-batch."""
     return (
         spark.read.format(FORMAT)
         .option("control", str(control.folder))
@@ -91,24 +93,24 @@ def with_joined_worker(
     worker: str,
     serial: str,
 ) -> DataFrame:
-    """Return ``df`` with every row's worker: of its hot key, or the home of its ``bucket``.
+    """Return ``df`` with each row's worker: a home of its hot key, or ``bucket``, the home of its bucket.
 
-    The steps for a hot key are those of :class:`evenflow.plan.table.PlanTable`. The plan's serial number is
-    in the column ``serial``, null where no key is hot.
+    The steps for a hot key are those of :class:`evenflow.plan.table.PlanTable`. The column ``serial`` holds
+    the plan's serial number for rows of hot keys, and null for all others.
     """
     columns = ("hash", "below", "cut", "above")
-    steps = ("draw", *columns, "wide", "cell")
-    names = {step: helper([*df.columns, worker, serial], f"plan_{step}") for step in steps}
-    draw_, key, below, cut, above, wide, cell = (F.col(name) for name in names.values())
+    steps = ("draw", *columns, "scaled", "cell")
+    names = {step: helper_name([*df.columns, worker, serial], f"plan_{step}") for step in steps}
+    draw_, key, below, cut, above, scaled, cell = (F.col(name) for name in names.values())
     table = hot_keys.select(
         *(F.col(column).alias(names[column]) for column in columns), F.col("serial").alias(serial)
     )
-    home = F.when(wide - cell < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
+    home = F.when(scaled - cell < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
     return (
         df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
         .join(F.broadcast(table), hashed == key, "left")
-        .select("*", (draw_ * F.size(below)).alias(names["wide"]))
-        .select("*", wide.cast("int").alias(names["cell"]))
+        .select("*", (draw_ * F.size(below)).alias(names["scaled"]))
+        .select("*", scaled.cast("int").alias(names["cell"]))
         .select("*", F.when(key.isNotNull(), home).otherwise(bucket).alias(worker))
         .drop(*names.values())
     )

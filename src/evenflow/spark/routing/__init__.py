@@ -1,1 +1,1 @@
-"""From a frame and a key to a worker for every row."""
+"""Assigning a worker to every row of a DataFrame."""

@@ -1,7 +1,7 @@
-"""Keys as columns: what the caller named becomes columns that Spark can hash, or a sentence.
+"""The caller's key resolved to columns that Spark can hash.
 
-``xxhash64`` of the key's columns is the key everywhere in evenflow, bit for bit what `evenflow.hash_keys`
-gives. A null leaves the hash as it is, so nulls are one key like any other; NaN is another.
+``xxhash64`` of the key's columns identifies the key throughout evenflow, and equals `evenflow.hash_keys` bit
+for bit. Null is a key like any other, and so is NaN.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenflow.errors import EvenflowError, nearest
+from evenflow.errors import EvenflowError, first_line, nearest
 
 Key: TypeAlias = "str | Column | Sequence[str | Column]"
 
@@ -25,19 +25,19 @@ _TIME_WINDOW = "spark.timeWindow"
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """One column of a key: the name it has in results, the name it has in the frame, its type."""
+    """One column of a key."""
 
-    name: str
-    inside: str
+    name: str  # in results
+    frame_name: str
     type: T.DataType
-    is_helper: bool  # ``inside`` was added to the frame
-    is_window: bool  # Spark's window(): it drops rows without a time and may repeat others
+    is_helper: bool  # the column was added to the frame
+    is_window: bool  # Spark's window(), which drops rows with a null time and may duplicate others
 
 
 def with_keys(df: DataFrame, key: Key) -> tuple[DataFrame, list[KeyColumn]]:
-    """Return ``df`` with every column of ``key`` as a column of its own, and what they are.
+    """Return ``df`` with a column for each part of ``key``, and a description of these columns.
 
-    A plain column stays where it is; nested fields and expressions are added under names of ours.
+    Top-level columns are used as they are; nested fields and expressions are added as helper columns.
     """
     parts = _parts(key)
     names = set(df.columns)
@@ -49,15 +49,17 @@ def with_keys(df: DataFrame, key: Key) -> tuple[DataFrame, list[KeyColumn]]:
         if isinstance(part, str) and part in names:
             columns.append(KeyColumn(field.name, part, field.dataType, False, False))
             continue
-        inside = helper([*df.columns, *(column.inside for column in columns)], f"key_{len(columns)}")
+        frame_name = helper_name(
+            [*df.columns, *(column.frame_name for column in columns)], f"key_{len(columns)}"
+        )
         window = bool((field.metadata or {}).get(_TIME_WINDOW))
-        columns.append(KeyColumn(field.name, inside, field.dataType, True, window))
-        added.append(_column(part).alias(inside))
+        columns.append(KeyColumn(field.name, frame_name, field.dataType, True, window))
+        added.append(_column(part).alias(frame_name))
     return (df.select("*", *added) if added else df), columns
 
 
 def constant_floats(df: DataFrame, key: Key, columns: Iterable[KeyColumn]) -> dict[str, Column]:
-    """Return, by their names inside, the key's columns with floats that Spark's optimizer finds constant.
+    """Return, by name in the frame, the key columns with floats that Spark's optimizer finds constant.
 
     ``groupBy`` returns 0.0 for -0.0 in stored rows, but drops a constant from its keys and returns it as it
     was written, -0.0 included. Only the optimized plan shows which keys are constant; Spark Connect has none
@@ -69,11 +71,11 @@ def constant_floats(df: DataFrame, key: Key, columns: Iterable[KeyColumn]) -> di
         return constants
     frame, _ = with_keys(df, key)
     for column in floats:
-        keys: Any = frame.select(quoted(column.inside)).distinct()
+        keys: Any = frame.select(quoted(column.frame_name)).distinct()
         expressions = keys._jdf.queryExecution().optimizedPlan().expressions()
         shown = expressions.apply(expressions.size() - 1) if expressions.size() else None
         if shown is not None and shown.getClass().getSimpleName() == "Alias" and shown.child().foldable():
-            constants[column.inside] = F.expr(shown.child().sql()).cast(column.type._as_nullable())
+            constants[column.frame_name] = F.expr(shown.child().sql()).cast(column.type._as_nullable())
     return constants
 
 
@@ -85,10 +87,10 @@ def _holds_floats(kind: T.DataType) -> bool:
     return isinstance(kind, T.FloatType | T.DoubleType)
 
 
-def helper(taken: DataFrame | Iterable[str], name: str) -> str:
-    """Return a column name of ours that is not taken; Spark compares names without regard to case.
+def helper_name(taken: DataFrame | Iterable[str], name: str) -> str:
+    """Return a name for a helper column that is not taken, ignoring case as Spark does.
 
-    >>> helper(["a", "__EVENFLOW_worker"], "worker")
+    >>> helper_name(["a", "__EVENFLOW_worker"], "worker")
     '__evenflow_worker_1'
     """
     names = {str(column).lower() for column in (taken.columns if isinstance(taken, DataFrame) else taken)}
@@ -100,15 +102,15 @@ def helper(taken: DataFrame | Iterable[str], name: str) -> str:
 
 
 def key_hash(columns: Iterable[KeyColumn]) -> str:
-    """Return the key's 64 bits as SQL: a LONG, never null.
+    """Return SQL for the key's 64-bit hash: a LONG, never null.
 
-    A text and not a Column, each part of which would be a message to the JVM.
+    It is text, because building a Column costs one call to the JVM per part.
     """
-    return f"xxhash64({', '.join(quoted(column.inside) for column in columns)})"
+    return f"xxhash64({', '.join(quoted(column.frame_name) for column in columns)})"
 
 
 def quoted(name: str) -> str:
-    """Return a column name as Spark reads it when it may hold dots.
+    """Return a column name in backquotes.
 
     >>> quoted("a.b`c")
     '`a.b``c`'
@@ -122,7 +124,7 @@ def _parts(key: Key) -> list[str | Column]:
         raise EvenflowError("key is empty; name at least one column.")
     for part in parts:
         if not isinstance(part, str | Column):
-            raise EvenflowError(f"key holds {part!r}; pass names of columns or Columns.")
+            raise EvenflowError(f"key contains {part!r}; pass column names or Columns.")
         if isinstance(part, str) and sum(isinstance(other, str) and other == part for other in parts) > 1:
             raise EvenflowError(f"key names {part!r} twice; name every column once.")
     return parts
@@ -133,10 +135,10 @@ def _column(part: str | Column) -> Column:
 
 
 def _resolve(df: DataFrame, part: str | Column) -> T.StructField:
-    """Return the field that a part of the key is in ``df``, or say why it is none."""
+    """Return the field of ``df`` that a part of the key refers to."""
     if isinstance(part, str) and df.columns.count(part) > 1:
         raise EvenflowError(
-            f"key is {part!r}, and {df.columns.count(part)} columns have that name; rename one."
+            f"key is {part!r}, but {df.columns.count(part)} columns have that name; rename one."
         )
     try:
         chosen = df.select(
@@ -147,12 +149,12 @@ def _resolve(df: DataFrame, part: str | Column) -> T.StructField:
         if isinstance(part, str):
             raise EvenflowError(f"there is no column {part!r}; {nearest(part, df.columns)}") from error
         raise EvenflowError(
-            f"key holds a column that this frame does not give ({_first_line(error)}); it has "
-            f"{', '.join(df.columns)}."
+            f"key contains a Column that this DataFrame cannot resolve ({first_line(error)}); use one of its "
+            f"columns: {', '.join(df.columns)}."
         ) from error
     if len(fields) != 1:
         raise EvenflowError(
-            f"key holds {part!r}, which stands for {len(fields)} columns; name them one by one."
+            f"key contains {part!r}, which expands to {len(fields)} columns; name them individually."
         )
     return fields[0]
 
@@ -161,19 +163,19 @@ def _check_type(kind: T.DataType, name: str) -> None:
     found = first_unhashable(kind)
     if found is not None:
         raise EvenflowError(
-            f"key {name!r} holds a {found}, which Spark does not hash; take fields from it, or make text "
-            f"of it with to_json."
+            f"key {name!r} contains a {found}, which Spark cannot hash; use fields of it, or convert it to "
+            f"text with to_json."
         )
     collation = first_collation(kind)
     if collation is not None:
         raise EvenflowError(
-            f"key {name!r} is text of collation {collation}, whose equal words have different hashes; use "
-            f"a column cast to plain STRING (or lower() of it) as the key."
+            f"key {name!r} has the collation {collation}, under which equal strings have different hashes; "
+            f"cast it to plain STRING, or use lower() of it."
         )
 
 
 def first_unhashable(kind: T.DataType) -> str | None:
-    """Return the name of a type inside ``kind`` that xxhash64 does not take, or None."""
+    """Return the name of a type within ``kind`` that xxhash64 does not support, or None."""
     if isinstance(kind, T.MapType | T.VariantType):
         return kind.typeName()
     if isinstance(kind, T.NullType) or not inner_types(kind):
@@ -183,7 +185,7 @@ def first_unhashable(kind: T.DataType) -> str | None:
 
 
 def first_collation(kind: T.DataType) -> str | None:
-    """Return the collation of a text inside ``kind`` that is not compared by its bytes, or None."""
+    """Return the collation of a string type within ``kind`` that is not binary, or None."""
     if isinstance(kind, T.StringType):
         name = getattr(kind, "collation", "UTF8_BINARY")
         return None if name == "UTF8_BINARY" else str(name)
@@ -191,7 +193,7 @@ def first_collation(kind: T.DataType) -> str | None:
 
 
 def inner_types(kind: T.DataType) -> list[T.DataType]:
-    """Return the types of which ``kind`` is made."""
+    """Return the element, field, or key and value types of ``kind``."""
     if isinstance(kind, T.ArrayType):
         return [kind.elementType]
     if isinstance(kind, T.StructType):
@@ -201,7 +203,3 @@ def inner_types(kind: T.DataType) -> list[T.DataType]:
     if isinstance(kind, T.MapType):
         return [kind.keyType, kind.valueType]
     return []
-
-
-def _first_line(error: Any) -> str:
-    return str(error).strip().splitlines()[0]

@@ -1,10 +1,10 @@
-"""Planned routing: count the keys, make a plan, read it as a plain Column expression.
+"""Counting keys for a plan.
 
-Counting is Spark's own: ``approx_top_k`` (DataSketches) over the key's hash finds the keys that stand out
-and, over the buckets, which are few enough to be counted exactly, what the tail weighs. Both in one pass,
-over a sample when the rows are many: with about 32,768 rows per worker every worker's share is off by half a
-percent. How many rows there are is not known before: the first pass counts the first rows of each partition
-and a thin sample of all, and where the sample holds none but first rows, all have been counted.
+``approx_top_k`` (DataSketches) over the key's hash finds the hot keys. The same aggregate over the buckets of
+the hash, few enough to be counted exactly, gives the weight of the tail. Both take one pass, over a sample if
+there are many rows: about 32,768 rows per worker estimate every worker's share to half a percent. The number
+of rows is not known in advance: the first pass counts the first rows of each partition and a sample of all
+rows, and if the sample holds only first rows, every row has been counted.
 """
 
 from __future__ import annotations
@@ -20,144 +20,152 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan.counted import Counted
 from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_position
-from evenflow.spark.routing.key_columns import helper, quoted
-from evenflow.spark.routing.plan_sql import bucket_text
+from evenflow.spark.routing.key_columns import helper_name, quoted
+from evenflow.spark.routing.plan_sql import bucket_sql
 
 log = logging.getLogger("evenflow.spark")
 
-ENOUGH_PER_WORKER = 32_768  # sampled rows
-FIRST_LOOK = 0.1  # of the rows, to learn how many there are; hardly dearer than less, the scan is most of it
-FIRST_ROWS = 65_536  # of each partition; small data need no second pass
-WORTH_NAMING = 64  # a key is named if it brings at least this part of a worker's share
-CERTAIN = 16  # rows of a sample that make a key's share more than chance
-_MOST_TRACKED = 1_000_000  # Spark's limits of approx_top_k
-_MOST_LISTED = 100_000
+SAMPLED_ROWS_PER_WORKER = 32_768
+FIRST_FRACTION = 0.1  # of the rows, sampled in the first pass; a smaller one saves little, the scan dominates
+FIRST_ROWS = 65_536  # of each partition, counted in the first pass; small inputs need no second one
+HOT_DIVISOR = 64  # a key is hot from 1/64 of a worker's share
+MIN_SAMPLED_ROWS = 16  # of a hot key in a sample; fewer may be chance
+_MAX_TRACKED = 1_000_000  # limits of Spark's approx_top_k
+_MAX_LISTED = 100_000
 
 
 def count_keys(
     df: DataFrame, hashed: str, *, workers: int, buckets: int, sample: float | None, seed: int
 ) -> tuple[Counted, float]:
-    """Count the keys of ``df``; return the counts, scaled to all rows, and the part of the rows looked at.
+    """Count the keys of ``df``; return the counts, scaled to all rows, and the fraction of the rows counted.
 
-    ``sample`` is the part to look at; None: a first look says how many rows there are, and if it did not see
-    enough of them, a second one does.
+    ``sample`` is the fraction to count. If it is None, a first pass estimates the number of rows, and a
+    second one follows if the first has not counted enough of them.
     """
-    enough = ENOUGH_PER_WORKER * workers
+    enough = SAMPLED_ROWS_PER_WORKER * workers
     if sample is None:
-        everything, first = _first_look(df, hashed, workers, buckets, seed)
-        if everything is not None:
-            return everything, 1.0
+        exact, first = _first_pass(df, hashed, workers, buckets, seed)
+        if exact is not None:
+            return exact, 1.0
         if first.total >= enough:
-            return _scaled(first, FIRST_LOOK), FIRST_LOOK
-        sample = min(1.0, enough / max(1.0, first.total / FIRST_LOOK))
-        if sample > 0.5:  # hardly cheaper than all, and all is exact
+            return _scaled(first, FIRST_FRACTION), FIRST_FRACTION
+        sample = min(1.0, enough / max(1.0, first.total / FIRST_FRACTION))
+        if sample > 0.5:  # counting all rows costs little more and is exact
             sample = 1.0
     if not 0 < sample <= 1:
-        raise EvenflowError(f"sample is {sample!r}; it is a part of the rows, above 0 and at most 1.")
-    looked = df if sample == 1 else _sampled(df, sample, seed)
-    counted = _with_bucket(looked.selectExpr(f"{hashed} as hash"), buckets).agg(*_counts(workers, buckets))
+        raise EvenflowError(f"sample is {sample!r}; pass a fraction of the rows, above 0 and at most 1.")
+    sampled = df if sample == 1 else _sampled(df, sample, seed)
+    counted = _with_bucket(sampled.selectExpr(f"{hashed} as hash"), buckets).agg(*_counts(workers, buckets))
     [row] = counted.collect()
-    return _scaled(_counted(row, "", workers, buckets, 1 if sample == 1 else CERTAIN), sample), sample
+    return _scaled(
+        _counted(row, "", workers, buckets, 1 if sample == 1 else MIN_SAMPLED_ROWS), sample
+    ), sample
 
 
-def _first_look(
+def _first_pass(
     df: DataFrame, hashed: str, workers: int, buckets: int, seed: int
 ) -> tuple[Counted | None, Counted]:
-    """Return what was counted of all rows, if it was all, and of a sample."""
-    near, drawn = helper(df, "near"), helper(df, "drawn")
+    """Return the counts of all rows, or None if only some were counted, and those of a sample."""
+    is_first, is_sampled = helper_name(df, "is_first"), helper_name(df, "is_sampled")
     position = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # within its partition
     rows = (
         df.selectExpr(
-            "*",  # texts, since each part of a Column is a message to the JVM
-            f"({position}) < {FIRST_ROWS} as {quoted(near)}",
-            f"{draw_by_position(seed, FIRST_SAMPLE)} < {FIRST_LOOK} as {quoted(drawn)}",
+            "*",  # SQL text, because building a Column costs one call to the JVM per part
+            f"({position}) < {FIRST_ROWS} as {quoted(is_first)}",
+            f"{draw_by_position(seed, FIRST_SAMPLE)} < {FIRST_FRACTION} as {quoted(is_sampled)}",
         )
-        .where(f"{quoted(near)} or {quoted(drawn)}")  # before the others are hashed
-        .selectExpr(f"{hashed} as hash", f"{quoted(near)} as near", f"{quoted(drawn)} as drawn")
+        .where(f"{quoted(is_first)} or {quoted(is_sampled)}")  # skip the others before hashing
+        .selectExpr(
+            f"{hashed} as hash", f"{quoted(is_first)} as is_first", f"{quoted(is_sampled)} as is_sampled"
+        )
     )
     [row] = (
         _with_bucket(rows, buckets)
         .agg(
-            F.expr("count_if(drawn and not near)").alias("beyond"),
-            *_counts(workers, buckets, "near"),
-            *_counts(workers, buckets, "drawn"),
+            F.expr("count_if(is_sampled and not is_first)").alias("beyond"),
+            *_counts(workers, buckets, "is_first"),
+            *_counts(workers, buckets, "is_sampled"),
         )
         .collect()
     )
-    everything = None if row["beyond"] else _counted(row, "near", workers, buckets, 1)
-    return everything, _counted(row, "drawn", workers, buckets, CERTAIN)
+    exact = None if row["beyond"] else _counted(row, "is_first", workers, buckets, 1)
+    return exact, _counted(row, "is_sampled", workers, buckets, MIN_SAMPLED_ROWS)
 
 
 def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
-    """Return a part of the rows; ``df.sample`` would draw as a column made by ``rand`` may have been."""
-    drawn = helper(df, "drawn")
-    rows = df.selectExpr("*", f"{draw_by_position(seed, SECOND_SAMPLE)} < {sample}D as {quoted(drawn)}")
-    return rows.where(quoted(drawn))
+    """Return a fraction of the rows; unlike ``df.sample``, independent of columns made by ``rand``."""
+    is_sampled = helper_name(df, "is_sampled")
+    rows = df.selectExpr("*", f"{draw_by_position(seed, SECOND_SAMPLE)} < {sample}D as {quoted(is_sampled)}")
+    return rows.where(quoted(is_sampled))
 
 
 def _with_bucket(rows: DataFrame, buckets: int) -> DataFrame:
-    return rows.selectExpr("*", f"{bucket_text('hash', buckets)} as bucket")
+    return rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
 
 
-def _counts(workers: int, buckets: int, which: str = "") -> list[Column]:
-    """Return the aggregates over hashes and buckets, of the rows for which the column ``which`` holds."""
-    only = f" filter (where {which})" if which else ""
+def _counts(workers: int, buckets: int, condition: str = "") -> list[Column]:
+    """Return the aggregates over hashes and buckets, of the rows where the column ``condition`` is true."""
+    filtered = f" filter (where {condition})" if condition else ""
     return [
-        F.expr(f"count(1){only}").alias(f"total{which}"),
-        F.expr("approx_top_k(hash, {}, {})".format(*_sizes(_names(workers))) + only).alias(f"keys{which}"),
-        F.expr("approx_top_k(bucket, {}, {})".format(*_sizes(buckets)) + only).alias(f"buckets{which}"),
+        F.expr(f"count(1){filtered}").alias(f"total{condition}"),
+        F.expr("approx_top_k(hash, {}, {})".format(*_sketch_sizes(_max_hot_keys(workers))) + filtered).alias(
+            f"keys{condition}"
+        ),
+        F.expr("approx_top_k(bucket, {}, {})".format(*_sketch_sizes(buckets)) + filtered).alias(
+            f"buckets{condition}"
+        ),
     ]
 
 
-def _counted(row: Any, which: str, workers: int, buckets: int, least: int) -> Counted:
-    keys, counts = as_arrays(row[f"keys{which}"])
+def _counted(row: Any, condition: str, workers: int, buckets: int, min_count: int) -> Counted:
+    keys, counts = as_arrays(row[f"keys{condition}"])
     weights = None
-    if buckets <= _MOST_LISTED:
+    if buckets <= _MAX_LISTED:
         weights = np.zeros(buckets)
-        for item in row[f"buckets{which}"] or []:
+        for item in row[f"buckets{condition}"] or []:
             weights[item["item"]] = item["count"]
-    return named(keys, counts, float(row[f"total{which}"]), weights, workers, least)
+    return hot_only(keys, counts, float(row[f"total{condition}"]), weights, workers, min_count)
 
 
 def top_keys(hashed: Column, workers: int) -> Column:
-    """Return the aggregate that lists the keys that stand out, hottest first, as (item, count)."""
-    return F.call_function("approx_top_k", hashed, *map(F.lit, _sizes(_names(workers))))
+    """Return the aggregate that lists the hot keys, hottest first, as (item, count)."""
+    return F.call_function("approx_top_k", hashed, *map(F.lit, _sketch_sizes(_max_hot_keys(workers))))
 
 
 def top_k(values: Column, listed: int) -> Column:
-    """Return the aggregate of the ``listed`` most frequent values; exact where there are no more."""
-    return F.call_function("approx_top_k", values, *map(F.lit, _sizes(listed)))
+    """Return the aggregate of the ``listed`` most frequent values; exact if there are no more values."""
+    return F.call_function("approx_top_k", values, *map(F.lit, _sketch_sizes(listed)))
 
 
-def _names(workers: int) -> int:
-    """Return how many keys can be worth naming."""
-    return max(1000, WORTH_NAMING * workers)
+def _max_hot_keys(workers: int) -> int:
+    """Return how many keys can be hot."""
+    return max(1000, HOT_DIVISOR * workers)
 
 
-def _sizes(listed: int) -> tuple[int, int]:
-    """Return how many values approx_top_k lists, and how many it follows."""
-    listed = min(_MOST_LISTED, listed)
-    return listed, min(_MOST_TRACKED, max(16_384, 4 * listed))
+def _sketch_sizes(listed: int) -> tuple[int, int]:
+    """Return how many values approx_top_k lists, and how many it tracks."""
+    listed = min(_MAX_LISTED, listed)
+    return listed, min(_MAX_TRACKED, max(16_384, 4 * listed))
 
 
 def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
-    """Return what approx_top_k listed as hashes and counts."""
+    """Return the result of approx_top_k as hashes and counts."""
     pairs = items or []
     keys = np.array([item["item"] for item in pairs], np.int64).view(np.uint64)
     return keys, np.array([item["count"] for item in pairs], np.float64)
 
 
-def named(
+def hot_only(
     keys: UInt64Array,
     counts: Float64Array,
     total: float,
     buckets: Float64Array | None,
     workers: int,
-    least: int = 1,
+    min_count: int = 1,
 ) -> Counted:
-    """Keep the keys that are worth a name of their own, and were counted ``least`` times."""
-    large = (counts * WORTH_NAMING * workers >= total) & (counts >= least)
-    return Counted(keys[large], counts[large], total, buckets)
+    """Keep the hot keys among those counted at least ``min_count`` times."""
+    is_hot = (counts * HOT_DIVISOR * workers >= total) & (counts >= min_count)
+    return Counted(keys[is_hot], counts[is_hot], total, buckets)
 
 
 def _scaled(counted: Counted, sample: float) -> Counted:

@@ -1,7 +1,4 @@
-"""What the caller of an operator asked for: one frozen set of options, checked once.
-
-A setting that the chosen mode would ignore is refused: whoever passes it expects it to matter.
-"""
+"""The options of a placement, checked once; an option that the chosen mode would ignore is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _ALL_KEYS = "spark.sql.requireAllClusterKeysForDistribution"
 
 @dataclass(frozen=True)
 class PlacementOptions:
-    """How rows are placed: the options that `balance`, `apply` and `aggregate` share."""
+    """The options that `balance`, `apply` and `aggregate` share."""
 
     workers: int | None = None
     scheme: str | Scheme = "fill"
@@ -37,7 +34,7 @@ class PlacementOptions:
     control: str | None = None
 
     def resolve(self, df: DataFrame) -> ResolvedOptions:
-        """Check the options against ``df`` and each other, and fill in what was left open."""
+        """Check the options against ``df`` and each other, and fill in defaults."""
         scheme = as_scheme(self.scheme)
         workers = self._workers(df)
         check_workers(workers)
@@ -46,7 +43,7 @@ class PlacementOptions:
         check_settings(df)
         reasons: list[str] = []
         if self.workers is None and self.plan is None:
-            reasons.append(f"{workers} workers, as {PARTITIONS} says")
+            reasons.append(f"{workers} workers, from {PARTITIONS}")
         mode = self._choose_mode(scheme, reasons)
         resolved = ResolvedOptions(
             workers, scheme, mode, self.split, self.sample, self.order, self.seed, self.plan, self.sources,
@@ -63,8 +60,8 @@ class PlacementOptions:
     def _choose_mode(self, scheme: Scheme, reasons: list[str]) -> str:
         if self.mode == "online" and self.plan is not None:
             raise EvenflowError(
-                "mode is 'online' and plan is given, but an online router decides row by row and reads no "
-                "plan; leave out one of the two."
+                "mode is 'online' and plan is given, but online routers decide row by row and use no plan; "
+                "omit one of the two."
             )
         if self.mode == "online":
             return "online"
@@ -73,7 +70,7 @@ class PlacementOptions:
             return "planned"
         if scheme.plannable:
             reasons.append(
-                f"auto chose planned: {scheme.name} can be planned, which costs no more than a shuffle"
+                f"auto chose planned: {scheme.name} can be planned, at the cost of a plain shuffle"
             )
             return "planned"
         reasons.append(f"auto chose online: {scheme.name} decides row by row and cannot be planned")
@@ -82,7 +79,7 @@ class PlacementOptions:
 
 @dataclass(frozen=True)
 class ResolvedOptions:
-    """Options that have been checked: the scheme is a scheme, the mode "planned" or "online"."""
+    """Checked options: the scheme is an object, the mode "planned" or "online"."""
 
     workers: int
     scheme: Scheme
@@ -97,45 +94,45 @@ class ResolvedOptions:
     reasons: tuple[str, ...]
 
     def refuse_ignored(self, streaming: bool) -> None:
-        """Refuse a setting that would have no effect."""
+        """Refuse an option that would have no effect."""
         if self.sources is not None and self.mode == "planned":
             raise EvenflowError(
-                f"sources is {self.sources} and mode is 'planned', which has no routers at the sources; "
-                "leave sources out, or use mode='online'."
+                f"sources is {self.sources} but mode is 'planned', which has no routers at the sources; "
+                "omit sources, or use mode='online'."
             )
         if self.sample is None:
             return
-        why = ""
+        reason = ""
         if self.mode == "online":
-            why = "mode is 'online', which counts nothing beforehand"
+            reason = "mode is 'online', which counts no keys in advance"
         elif self.plan is not None:
-            why = "plan is given, so nothing is counted"
+            reason = "plan is given, so no keys are counted"
         elif streaming:
-            why = "df is a stream, whose plans are made from its micro-batches"
+            reason = "df is a stream, whose plans are made from its micro-batches"
         elif not self.scheme.counts_keys:
-            why = f"{self.scheme.name} is planned without counting"
-        if why:
-            raise EvenflowError(f"sample is {self.sample!r}, but {why}; leave sample out.")
+            reason = f"{self.scheme.name} is planned without counting keys"
+        if reason:
+            raise EvenflowError(f"sample is {self.sample!r}, but {reason}; omit sample.")
 
 
 def default_workers(df: DataFrame) -> int:
-    """Return the number of partitions that Spark itself would shuffle to."""
+    """Return Spark's number of shuffle partitions."""
     value = str(df.sparkSession.conf.get(PARTITIONS))
     if not value.isdigit():
-        raise EvenflowError(f"workers is None and {PARTITIONS} is {value!r}, not a number; give workers.")
+        raise EvenflowError(f"workers is None and {PARTITIONS} is {value!r}, not a number; pass workers.")
     return int(value)
 
 
 def check_workers(workers: Any) -> None:
-    """Refuse anything that is not a sensible number of workers."""
+    """Refuse an invalid number of workers."""
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise EvenflowError(f"workers is {workers!r}; give the number of partitions to balance, 1 or more.")
+        raise EvenflowError(f"workers is {workers!r}; pass the number of partitions to balance, 1 or more.")
     if workers > 2**20:
-        raise EvenflowError(f"workers is {workers}; evenflow balances at most {2**20}.")
+        raise EvenflowError(f"workers is {workers}; use at most {2**20}.")
 
 
 def check_settings(df: DataFrame) -> None:
-    """Refuse settings that would undo the placement."""
+    """Refuse Spark settings that would undo the placement."""
     if str(df.sparkSession.conf.get(_ALL_KEYS, "false")).lower() == "true":
         raise EvenflowError(
             f"{_ALL_KEYS} is true, so Spark would shuffle balanced rows by key again and undo the balance; "
@@ -144,6 +141,6 @@ def check_settings(df: DataFrame) -> None:
 
 
 def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of those known."""
+    """Refuse a value that is not one of ``known``."""
     if value not in known:
         raise EvenflowError(f"{name} is {value!r}; choose one of {', '.join(known)}.")

@@ -1,4 +1,4 @@
-"""A frame whose rows know their worker: what every operator works on."""
+"""A frame with the worker of every row: the result of placement that operators build on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evenflow.spark.routing.key_columns import KeyColumn, quoted
 
 @dataclass(frozen=True)
 class Placed:
-    """A frame whose rows know their worker; ``frame`` has the user's columns, our keys, then ``worker``."""
+    """A frame with the worker of every row: the user's columns, the key's helper columns, ``worker``."""
 
     frame: DataFrame
     worker: str
@@ -26,13 +26,11 @@ class Placed:
     plan: Plan | None = None
     reasons: list[str] = field(default_factory=list)
     control: str | None = None
-    direct: tuple[DataFrame, Column] | None = (
-        None  # the user's frame and its worker, where no helper is needed
-    )
+    direct: tuple[DataFrame, Column] | None = None  # the user's frame and worker, if it needs no helpers
 
     def rows(self) -> DataFrame:
         """Return the user's columns, with every row on the partition of its worker."""
-        if self.direct is not None:  # without a column for the worker, rows are smaller while they move
+        if self.direct is not None:  # without a column for the worker, the shuffle writes smaller rows
             df, worker = self.direct
             return df.repartitionById(self.workers, worker)
         return self.moved().drop(*self.helpers())
@@ -42,10 +40,10 @@ class Placed:
         return self.frame.repartitionById(self.workers, F.col(quoted(self.worker)))
 
     def helpers(self) -> list[str]:
-        """Return the columns that are not the user's."""
-        return [*(key.inside for key in self.keys if key.is_helper), self.worker]
+        """Return the names of the columns that evenflow added."""
+        return [*(key.frame_name for key in self.keys if key.is_helper), self.worker]
 
     def explain(self) -> str:
-        """Say what was chosen, why, and what the plan does."""
+        """Return a description of what was chosen and why, and of the plan."""
         lines = [f"{self.mode} {self.scheme} on {self.workers} workers", *self.reasons]
         return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)

@@ -1,8 +1,8 @@
-"""A compiled plan as Column expressions: a handful of steps per row, none of them in Python.
+"""A compiled plan as Column expressions, evaluated without Python.
 
-The steps are those of :class:`evenflow.plan.table.PlanTable`. Its arrays are columns of a local table with
-one row, and each is read by a scalar subquery: Spark evaluates it once and hands the array to the generated
-code as it would a literal, but neither parses it nor prints it in ``df.explain()``.
+The steps are those of :class:`evenflow.plan.table.PlanTable`. Its arrays are the columns of a one-row local
+table, each read by a scalar subquery. Spark evaluates the subquery once and passes the array to the generated
+code like a literal, but neither parses it nor prints it in ``df.explain()``.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from pyspark.sql import functions as F
 from evenflow.blob import Array
 from evenflow.plan.plan import Plan
 from evenflow.plan.table import UPPER
-from evenflow.spark.routing.key_columns import helper, quoted
+from evenflow.spark.routing.key_columns import helper_name, quoted
 
-_MOST_CELLS = 21  # bits for the number of a key's homes
+_CELL_BITS = 21  # bits for the number of a key's homes
 
 
 def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, worker: str) -> DataFrame:
-    """Return ``df`` with every row's worker, an INT that is never null, from a hash and a draw in [0, 1).
+    """Return ``df`` with each row's worker, a non-null INT, looked up by its hash and a draw in [0, 1).
 
-    Every step is a column first: Spark would draw again, and look up again, wherever an expression is
-    repeated.
+    Every step is a column of its own, because Spark would re-evaluate a repeated expression, draws included.
     """
     if not plan.keys.size:
         return df.select("*", bucket_home(df, plan, hashed).alias(worker))
     steps = ("hash", "draw", "shift", "slot", "found", "cell")
-    names = {step: helper([*df.columns, worker], step) for step in steps}
+    names = {step: helper_name([*df.columns, worker], step) for step in steps}
     hash_, draw_, shift, slot, found, cell = (quoted(name) for name in names.values())
     table = plan.table
     chosen = draw if table.splits else None
-    # of a hot key: its only home, or the number of its first cell and how many there are
+    # for each hot key: its only home, or its first cell and the number of its cells
     answers: Array = table.first_homes
     if chosen is not None:
-        answers = (table.starts[:-1] << _MOST_CELLS) + np.diff(table.starts)
+        answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
     arrays: dict[str, Array] = {
         "shifts": table.shifts,
         "hashes": np.append(table.keys.view(np.int64), 0)[table.slots],
-        # -1 in free slots, where a hash of 0 would seem to be held
+        # -1 in free slots, which would otherwise match a hash of 0
         "answers": np.append(answers, -1).astype(answers.dtype)[table.slots],
         "cuts": table.cut,
         "homes": np.stack([table.below, table.above], axis=1).ravel(),
@@ -50,10 +49,10 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     stored = _stored(df, arrays)
 
     held, answer = (F.get(stored[name], F.col(slot)) for name in ("hashes", "answers"))
-    stranger = F.lit(-1)
+    default_answer = F.lit(-1)
     if table.unslotted.size:
         number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
-        stranger = F.coalesce(F.get(stored["listed_answers"], number), stranger)
+        default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
     home = F.col(found)
     df = df.select("*", F.expr(hashed).alias(names["hash"]))
     if chosen is not None:
@@ -63,22 +62,22 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     df = df.selectExpr(
         "*", f"int((shiftrightunsigned({hash_}, {UPPER}) + {shift}) & {table.mask}L) as {slot}"
     )
-    df = df.select("*", F.when(held == F.col(hash_), answer).otherwise(stranger).alias(names["found"]))
+    df = df.select("*", F.when(held == F.col(hash_), answer).otherwise(default_answer).alias(names["found"]))
     if chosen is not None:
-        wide = f"{draw_} * ({found} & {(1 << _MOST_CELLS) - 1}L)"
-        df = df.selectExpr("*", f"int({wide}) as {cell}")
-        at = f"int(shiftright({found}, {_MOST_CELLS})) + {cell}"
-        is_above = F.when(F.expr(f"{wide} - {cell}") < F.get(stored["cuts"], F.expr(at)), 0).otherwise(1)
+        scaled = f"{draw_} * ({found} & {(1 << _CELL_BITS) - 1}L)"
+        df = df.selectExpr("*", f"int({scaled}) as {cell}")
+        at = f"int(shiftright({found}, {_CELL_BITS})) + {cell}"
+        is_above = F.when(F.expr(f"{scaled} - {cell}") < F.get(stored["cuts"], F.expr(at)), 0).otherwise(1)
         home = F.get(stored["homes"], F.expr(f"2 * ({at})") + is_above)
     home = F.when(F.col(found) >= 0, home).otherwise(bucket_home(df, plan, hash_))
     return df.select("*", home.alias(worker)).drop(*names.values())
 
 
 def bucket_home(df: DataFrame, plan: Plan, hashed: str) -> Column:
-    """Return the home of the bucket that a hash of ``df`` falls into; arithmetic where they are in order."""
+    """Return the home of a hash's bucket: by arithmetic if buckets are assigned in order, else by look-up."""
     if _in_order(plan):
-        return F.expr(bucket_text(hashed, plan.workers))
-    bucket = F.expr(bucket_text(hashed, plan.buckets.size))
+        return F.expr(bucket_sql(hashed, plan.workers))
+    bucket = F.expr(bucket_sql(hashed, plan.buckets.size))
     return F.get(_stored(df, {"buckets": plan.buckets})["buckets"], bucket)
 
 
@@ -87,13 +86,13 @@ def _in_order(plan: Plan) -> bool:
     return size % workers == 0 and bool((plan.buckets == np.arange(size) // (size // workers)).all())
 
 
-def bucket_text(hashed: str, size: int) -> str:
-    """Return the bucket of a hash, of ``size`` buckets, as SQL."""
+def bucket_sql(hashed: str, size: int) -> str:
+    """Return SQL for the bucket of a hash, among ``size`` buckets."""
     return f"int(shiftright(shiftrightunsigned({hashed}, {UPPER}) * {size}L, 32))"
 
 
 def _stored(df: DataFrame, arrays: dict[str, Array]) -> dict[str, Column]:
-    """Return arrays as columns that hold the whole array in every row of ``df``."""
+    """Return each array as a Column with the whole array as its value."""
     columns = {}
     for name, values in arrays.items():
         items = pa.array(values)

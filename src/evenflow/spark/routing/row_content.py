@@ -1,12 +1,12 @@
-"""What a row holds, as SQL: a hash that tells rows apart, and an order in which no two rows that differ tie.
+"""The content of a row as SQL: a hash, and a total order in which only identical rows tie.
 
-``xxhash64`` skips nulls, joins -0.0 with 0.0, and sees neither where an array ends nor maps and variants; so
-what it misses is hashed beside the values. A hash may still clash: ``ordering`` follows it with the values
-themselves, in forms that Spark orders and that are equal only where the values are.
+``xxhash64`` ignores nulls, the sign of zero and the boundaries of arrays, and rejects maps and variants; what
+it ignores is hashed in addition. Hashes may collide, so ``ordering`` compares the values themselves, in forms
+that Spark can order and that are equal only if the values are identical.
 
-* A map is hashed as a set of entries, since their order may change when it is computed again; the ordering
-  then tells apart maps whose entries come in another order.
-* A variant counts as its JSON text and its schema, and NaN as one value: Spark's expressions see no more.
+* A map is hashed as a set of entries, because their order may change when it is recomputed; the ordering does
+  distinguish maps by the order of their entries.
+* A variant is compared by its JSON text and schema, and all NaNs are equal: Spark's expressions see no more.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenflow.spark.routing.draws import CONTENT, own_constant
-from evenflow.spark.routing.key_columns import first_collation, first_unhashable, helper, inner_types, quoted
+from evenflow.spark.routing.draws import CONTENT, salt_for
+from evenflow.spark.routing.key_columns import (
+    first_collation,
+    first_unhashable,
+    helper_name,
+    inner_types,
+    quoted,
+)
 
-_JSON = (  # to the microsecond, and with nulls
+_JSON_OPTIONS = (  # microseconds and nulls included
     "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS XXX', "
     "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
 )
@@ -29,43 +35,43 @@ _JSON = (  # to the microsecond, and with nulls
 
 @dataclass(frozen=True)
 class RowContent:
-    """The values of a frame's rows; ``frame`` has the columns ``added`` beside its own to reach them."""
+    """The values of a frame's rows; ``frame`` is the frame with helper columns ``added``."""
 
     frame: DataFrame
     added: list[str]
     values: list[tuple[str, T.DataType, bool]]  # SQL, type, nullable
 
     def hash(self, seed: int) -> Column:
-        """Return 64 bits of all that the row holds, nulls included."""
+        """Return a 64-bit hash of the whole row, nulls included."""
         parts = [part for value in self.values for part in _hashed(*value)]
-        return F.expr(f"xxhash64({', '.join([f'{own_constant(seed, CONTENT)}L', *parts])})")
+        return F.expr(f"xxhash64({', '.join([f'{salt_for(seed, CONTENT)}L', *parts])})")
 
     def ordering(self) -> list[Column]:
-        """Return what to sort by, so that only identical rows tie."""
+        """Return the sort keys under which only identical rows tie."""
         return [F.expr(part) for value, kind, _ in self.values for part in _ordered(value, kind)]
 
 
 def row_content(df: DataFrame) -> RowContent:
-    """Return what the rows of ``df`` hold.
+    """Return the content of the rows of ``df``.
 
-    Columns that cannot be named, since their names or those of their fields come twice, and text that is
-    compared by a collation are reached through a copy.
+    Columns with ambiguous names (their own or those of nested fields) and strings with a collation are copied
+    to a helper column.
     """
     fields = df.schema.fields
-    everything = _names_repeat(fields)
-    copied = [field for field in fields if everything or _needs_copy(field.dataType)]
+    copy_all = _names_repeat(fields)
+    copied = [field for field in fields if copy_all or _needs_copy(field.dataType)]
     if not copied:
         return RowContent(df, [], [(quoted(f.name), f.dataType, f.nullable) for f in fields])
-    inside = helper(df, "content_copy")
+    copy = helper_name(df, "content_copy")
     kind = T.StructType([T.StructField(f"c{i}", _plain_type(f.dataType)) for i, f in enumerate(copied)])
-    columns = [F.col("*")] if everything else [F.col(quoted(field.name)) for field in copied]
-    values = [(f"{quoted(inside)}.{f.name}", f.dataType, True) for f in kind.fields]
+    columns = [F.col("*")] if copy_all else [F.col(quoted(field.name)) for field in copied]
+    values = [(f"{quoted(copy)}.{f.name}", f.dataType, True) for f in kind.fields]
     values += [(quoted(f.name), f.dataType, f.nullable) for f in fields if f not in copied]
-    return RowContent(df.select("*", F.struct(*columns).cast(kind).alias(inside)), [inside], values)
+    return RowContent(df.select("*", F.struct(*columns).cast(kind).alias(copy)), [copy], values)
 
 
 def _needs_copy(kind: T.DataType) -> bool:
-    """Return whether a value cannot be taken apart as it is."""
+    """Return whether the parts of a value can only be reached through a copy."""
     if isinstance(kind, T.UserDefinedType):
         return False  # opaque: see _json
     if isinstance(kind, T.StructType) and _names_repeat(kind.fields):
@@ -80,7 +86,7 @@ def _names_repeat(fields: list[T.StructField]) -> bool:
 
 
 def _plain_type(kind: T.DataType) -> T.DataType:
-    """Return the type with numbers for the names of fields, and text that is compared by its bytes."""
+    """Return the type with numbered fields and binary collation."""
     if isinstance(kind, T.StringType):
         return T.StringType()
     if isinstance(kind, T.ArrayType):
@@ -95,7 +101,7 @@ def _plain_type(kind: T.DataType) -> T.DataType:
 
 
 def _hashed(value: str, kind: T.DataType, nullable: bool, depth: int = 0) -> Iterator[str]:
-    """Yield what xxhash64 takes so that values that differ have different hashes, but for chance."""
+    """Yield arguments for xxhash64 under which different values have different hashes, barring collisions."""
     element, below = f"e{depth}", depth + 1
     if nullable:
         yield f"{value} is null"
@@ -119,8 +125,8 @@ def _hashed(value: str, kind: T.DataType, nullable: bool, depth: int = 0) -> Ite
         yield value if first_unhashable(kind) is None else _json(value)
     elif isinstance(kind, T.VariantType):
         yield from _variant(value)
-    elif _is_shape(kind):
-        yield from _shape(value)
+    elif _is_geospatial(kind):
+        yield from _geospatial(value)
     elif not isinstance(kind, T.NullType):
         yield value
 
@@ -130,7 +136,7 @@ def _xxhash64(parts: list[str]) -> str:
 
 
 def _ordered(value: str, kind: T.DataType, depth: int = 0) -> Iterator[str]:
-    """Yield what Spark can order and what is equal for two values only if these are identical."""
+    """Yield sort keys that are equal for two values only if the values are identical."""
     element, below = f"e{depth}", depth + 1
     if isinstance(kind, T.FloatType | T.DoubleType):
         yield from (value, _sign_of_zero(value))
@@ -140,35 +146,38 @@ def _ordered(value: str, kind: T.DataType, depth: int = 0) -> Iterator[str]:
         yield _json(value)
     elif isinstance(kind, T.VariantType):
         yield from _variant(value)
-    elif _is_shape(kind):
-        yield from _shape(value)
+    elif _is_geospatial(kind):
+        yield from _geospatial(value)
     elif isinstance(kind, T.MapType):
-        pair = (_one(f"{element}.key", kind.keyType, below), _one(f"{element}.value", kind.valueType, below))
+        pair = (
+            _as_one_value(f"{element}.key", kind.keyType, below),
+            _as_one_value(f"{element}.value", kind.valueType, below),
+        )
         yield f"transform(map_entries({value}), {element} -> struct({', '.join(pair)}))"
-    elif _orders_as_it_is(kind):
+    elif _orders_exactly(kind):
         yield value
     elif isinstance(kind, T.StructType):
         yield f"{value} is null"
         for field in kind.fields:
             yield from _ordered(f"{value}.{quoted(field.name)}", field.dataType, depth)
     elif isinstance(kind, T.ArrayType):
-        yield f"transform({value}, {element} -> {_one(element, kind.elementType, below)})"
+        yield f"transform({value}, {element} -> {_as_one_value(element, kind.elementType, below)})"
 
 
-def _one(value: str, kind: T.DataType, depth: int) -> str:
-    """Return what _ordered yields as one value, null where the value is."""
+def _as_one_value(value: str, kind: T.DataType, depth: int) -> str:
+    """Return the sort keys of a value as a single expression, null if the value is null."""
     parts = list(_ordered(value, kind, depth))
     if parts == [value]:
         return value
     return f"if({value} is null, null, struct({', '.join(parts or ['true'])}))"
 
 
-def _orders_as_it_is(kind: T.DataType) -> bool:
-    """Return whether Spark orders values of this type, with no two that differ as equals."""
+def _orders_exactly(kind: T.DataType) -> bool:
+    """Return whether Spark orders values of this type, and no two different values tie."""
     if isinstance(kind, T.ArrayType | T.StructType):
-        return all(map(_orders_as_it_is, inner_types(kind)))
-    apart = (T.FloatType, T.DoubleType, T.CalendarIntervalType, T.UserDefinedType, T.VariantType, T.MapType)
-    return not (isinstance(kind, (*apart, T.NullType)) or _is_shape(kind))
+        return all(map(_orders_exactly, inner_types(kind)))
+    inexact = (T.FloatType, T.DoubleType, T.CalendarIntervalType, T.UserDefinedType, T.VariantType, T.MapType)
+    return not (isinstance(kind, (*inexact, T.NullType)) or _is_geospatial(kind))
 
 
 def _sign_of_zero(value: str) -> str:
@@ -180,13 +189,13 @@ def _variant(value: str) -> tuple[str, str]:
 
 
 def _json(value: str) -> str:
-    """Return the text of a user-defined type, which has no fields that SQL could name."""
-    return f"to_json(struct({value}), {_JSON})"
+    """Return a user-defined type as JSON, because SQL cannot name its fields."""
+    return f"to_json(struct({value}), {_JSON_OPTIONS})"
 
 
-def _is_shape(kind: T.DataType) -> bool:
+def _is_geospatial(kind: T.DataType) -> bool:
     return type(kind).__name__ in {"GeometryType", "GeographyType"}  # not in every Spark
 
 
-def _shape(value: str) -> tuple[str, str]:
+def _geospatial(value: str) -> tuple[str, str]:
     return f"st_asbinary({value})", f"st_srid({value})"

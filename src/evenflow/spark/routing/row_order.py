@@ -1,7 +1,7 @@
-"""Is the order of a frame's rows fixed? Then a row's position may decide where it goes, and a retry agrees.
+"""Whether the order of a frame's rows is fixed, so that a row's position may decide its worker.
 
-A plain scan of files, of a local table or of a stream's offsets gives the same rows in the same order again;
-what shuffles, joins or aggregates does not, nor does a database. Unknown operators count as unordered.
+A plain scan of files, of a local table or of a stream's offsets repeats its rows in the same order when
+retried; shuffles, joins, aggregates and databases do not. Unknown operators count as unordered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evenflow.spark.routing.key_columns import helper, quoted
+from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.routing.row_content import row_content
 
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== ", re.DOTALL)
@@ -29,7 +29,7 @@ _KEEPS_ORDER = frozenset(
 
 
 def has_fixed_order(df: DataFrame) -> bool:
-    """Return whether ``df`` reads its rows in one order, always; in doubt, False."""
+    """Return whether ``df`` always yields its rows in the same order; False if unknown."""
     try:
         text = df.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=df).collect()[0][0]
     except PySparkException:
@@ -38,7 +38,7 @@ def has_fixed_order(df: DataFrame) -> bool:
 
 
 def operators_keep_order(explained: str) -> bool:
-    """Return whether every operator of an explained plan keeps the order of its scan.
+    """Return whether every operator of an explained plan preserves the order of its scan.
 
     >>> text = "== Analyzed Logical Plan ==\\nk: int\\n{} [k#1]\\n+- Range (0, 9)\\n\\n== "
     >>> operators_keep_order(text.format("Project")), operators_keep_order(text.format("Aggregate"))
@@ -55,12 +55,12 @@ def operators_keep_order(explained: str) -> bool:
 
 
 def sorted_by_content(df: DataFrame, seed: int) -> DataFrame:
-    """Return ``df`` with each partition in an order that a retry repeats: only identical rows tie.
+    """Return ``df`` with each partition sorted by content, so that only identical rows tie.
 
-    By a hash first, which decides nearly always: what follows is looked at only where two hashes are equal.
+    The first sort key is a hash; the others are compared only when hashes collide.
     """
     content = row_content(df)
-    hashed = helper(content.frame, "content")  # a column of its own, or every comparison would hash again
+    hashed = helper_name(content.frame, "content")  # a column, or every comparison would hash again
     rows = content.frame.select("*", content.hash(seed).alias(hashed))
     ordered = rows.sortWithinPartitions(F.col(quoted(hashed)), *content.ordering())
     return ordered.drop(hashed, *content.added)

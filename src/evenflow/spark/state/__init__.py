@@ -1,1 +1,1 @@
-"""Keyed state that moves between workers: the Delta table, the commit protocol, the workers' task."""
+"""Keyed state: the Delta table, the commit protocol and the worker's task."""

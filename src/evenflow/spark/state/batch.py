@@ -1,4 +1,4 @@
-"""One micro-batch of ``stateful`` that is not committed yet: who owns what, the work, what is committed."""
+"""An uncommitted micro-batch of ``stateful``: choose the owners, run the tasks, commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from evenflow.spark.grouped.runs import Batches
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.routing.plan_sql import with_worker
-from evenflow.spark.state.batch_time import Time
+from evenflow.spark.state.batch_time import BatchTime
 from evenflow.spark.state.compaction import needed_by
 from evenflow.spark.state.continuity import Step
 from evenflow.spark.state.files import DamagedFile, StateFile
@@ -29,10 +29,10 @@ from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.table import Committed, StateTable
 from evenflow.spark.state.task_report import SCHEMA, TaskReport
-from evenflow.spark.state.worker_task import Work
+from evenflow.spark.state.worker_task import TaskSpec
 
-RESCALE = "rescale"  # the file with the last request for another number of workers
-HOTTEST = 1024  # keys that the loop is told of
+RESCALE = "rescale"  # the file with the last request to change the number of workers
+MAX_MEASURED_KEYS = 1024  # hot keys reported to the adaptivity loop
 
 
 class Batch:
@@ -42,7 +42,7 @@ class Batch:
         self, config: QueryConfig, table: StateTable, df: DataFrame, step: Step, elapsed: float | None
     ):
         self.config = config
-        self.elapsed = elapsed  # seconds since the batch before was finished
+        self.elapsed = elapsed  # seconds since the previous batch finished
         self.table = table
         self.df = df
         self.step = step
@@ -51,19 +51,19 @@ class Batch:
         self.decision: Decision | None = None
 
     def run(self) -> Committed:
-        """Process, collect, commit."""
+        """Process the batch and commit it."""
         before, ownership, rescaled = self._owners()
         plan = ownership.plan
         files = self.table.files()
         clock = self._clock()
-        work = self._work(plan, before, files, clock)
-        reports = self._process(work, plan)
+        spec = self._task_spec(plan, before, files, clock)
+        reports = self._process(spec, plan)
         committed = self._committed(reports, ownership, plan, before, rescaled, clock)
         self.table.commit(committed, [report.state for report in reports if report.state is not None])
         return committed
 
     def _owners(self) -> tuple[Plan | None, Ownership, int]:
-        """Return the plan that the batch before ran with, the owners now, and the last request followed."""
+        """Return the previous batch's plan, the current owners, and the last rescale request applied."""
         config, last = self.config, self.last
         if last is None:
             ownership = Ownership.start(
@@ -74,37 +74,39 @@ class Batch:
         else:
             ownership = Ownership.from_json(last.ownership, config.scheme)
             before, rescaled = Plan.from_json(last.plan) if last.plan else ownership.plan, last.rescaled
-            if last.asked != config.asked:
+            if last.asked != config.requested_workers:
                 ownership.sizing = None if config.auto is None else Sizing(config.auto)
                 self._rescale(ownership, config.workers if config.auto is None else ownership.workers)
-        asked = Control(config.control).read(RESCALE, RESCALE)
-        if asked is not None and self._is_new(asked[0], rescaled):
-            rescaled = int(asked[0]["serial"])
-            self._rescale(ownership, int(asked[0]["workers"]))
+        request = Control(config.control).read(RESCALE, RESCALE)
+        if request is not None and self._is_new(request[0], rescaled):
+            rescaled = int(request[0]["serial"])
+            self._rescale(ownership, int(request[0]["workers"]))
         return before, ownership, rescaled
 
-    def _is_new(self, request: dict[str, Any], followed: int) -> bool:
-        """Say whether a request is for this state, not one before it at the same control directory."""
+    def _is_new(self, request: dict[str, Any], applied: int) -> bool:
+        """Return whether a request is new, and not for an earlier state with the same control directory."""
         state = request.get("state")
-        return int(request["serial"]) > followed and state in (None, self.table.identity)
+        return int(request["serial"]) > applied and state in (None, self.table.identity)
 
     def _rescale(self, ownership: Ownership, workers: int) -> None:
         if workers != ownership.workers:
             self.decision = replace(ownership.rescale(workers), batch=self.batch)
 
-    def _clock(self) -> Time:
+    def _clock(self) -> BatchTime:
         config, last = self.config, self.last
         watermark = None if last is None else last.watermark
         if config.processor.clock == "event":
             now = watermark
         else:
             now = max(time.time_ns() // 1000, (last and last.now) or 0)  # never backwards
-        return Time(config.processor.clock, now, watermark, config.event_time, config.late)
+        return BatchTime(config.processor.clock, now, watermark, config.event_time, config.late)
 
-    def _work(self, plan: Plan, before: Plan | None, files: list[StateFile], clock: Time) -> Work:
+    def _task_spec(
+        self, plan: Plan, before: Plan | None, files: list[StateFile], clock: BatchTime
+    ) -> TaskSpec:
         config, owners = self.config, Owners.of(plan)
-        known = None if before is None else Owners.of(before)
-        return Work(
+        previous = None if before is None else Owners.of(before)
+        return TaskSpec(
             processor=config.processor,
             name=config.name,
             root=config.root,
@@ -113,21 +115,23 @@ class Batch:
             state=config.state,
             output=config.output_arrow,
             owners=owners,
-            before=known if known is not None and known.moved_buckets(owners).any() else None,
+            before=previous if previous is not None and previous.moved_buckets(owners).any() else None,
             files=tuple(files),
             needed=needed_by(files, owners),
             time=clock,
         )
 
-    def _process(self, work: Work, plan: Plan) -> list[TaskReport]:
-        """Run the work on all workers; where there are no rows at all, Spark leaves it out: ask again."""
-        reports = collect(placed(self.df, self.config, plan).mapInArrow(work, SCHEMA), self.table)
+    def _process(self, spec: TaskSpec, plan: Plan) -> list[TaskReport]:
+        """Run the tasks of all workers, with a separate job if Spark skips them since there are no rows."""
+        rows = rows_by_owner(self.df, self.config, plan)
+        reports = collect_reports(rows.mapInArrow(spec, SCHEMA), self.table)
         if not reports:
-            reports = collect(idle(self.df.sparkSession, plan.workers, Idle(work)), self.table)
+            idle = run_without_rows(self.df.sparkSession, plan.workers, WithoutRows(spec))
+            reports = collect_reports(idle, self.table)
         if sorted(report.worker for report in reports) != list(range(plan.workers)):
             raise EvenflowError(
-                f"{len(reports)} of {plan.workers} workers answered in batch {self.batch}; "
-                "this is a bug of evenflow."
+                f"{len(reports)} of {plan.workers} workers reported in batch {self.batch}, which is a bug in "
+                "evenflow; please report it."
             )
         return sorted(reports, key=lambda report: report.worker)
 
@@ -138,11 +142,13 @@ class Batch:
         plan: Plan,
         before: Plan | None,
         rescaled: int,
-        clock: Time,
+        clock: BatchTime,
     ) -> Committed:
         measured = self._measured(reports, plan)
-        decision = ownership.observe(measured) if measured.total else None  # no rows say nothing of balance
-        decided = [made.to_dict() for made in (self.decision, decision) if made is not None]
+        decision = (
+            ownership.observe(measured) if measured.total else None
+        )  # an empty batch carries no information
+        decisions = [made.to_dict() for made in (self.decision, decision) if made is not None]
         latest = max((report.latest for report in reports if report.latest is not None), default=None)
         if self.last is not None and self.last.latest is not None:
             latest = self.last.latest if latest is None else max(latest, self.last.latest)
@@ -157,14 +163,14 @@ class Batch:
             outputs=[report.outputs for report in reports if report.outputs is not None],
             ownership=ownership.to_json(),
             plan=None if ownership.plan is plan else plan.to_json(),
-            asked=self.config.asked,
+            asked=self.config.requested_workers,
             rescaled=rescaled,
             latest=latest,
             watermark=watermark,
             now=clock.now if clock.clock == "processing" else None,
             loads=loads,
-            decisions=decided,
-            migration=self._migration(reports, plan, before, loads),
+            decisions=decisions,
+            migration=self._migration(reports, plan, before),
             shift=self.step.shift,
             offsets=self.step.offsets,
             gap=self.step.gap,
@@ -174,7 +180,7 @@ class Batch:
     def _measured(self, reports: list[TaskReport], plan: Plan) -> Measured:
         keys = np.array([key for report in reports for key in report.keys], np.int64).view(np.uint64)
         counts = np.array([count for report in reports for count in report.counts], np.float64)
-        hottest = np.argsort(-counts, kind="stable")[:HOTTEST]
+        hottest = np.argsort(-counts, kind="stable")[:MAX_MEASURED_KEYS]
         buckets = np.zeros(plan.buckets.size)
         for report in reports:
             buckets[report.buckets] += report.bucket_rows
@@ -193,20 +199,18 @@ class Batch:
 
     def _loads(self, reports: list[TaskReport]) -> dict[str, Any]:
         before = 0 if self.last is None else int(self.last.loads.get("state_keys", 0))
-        each = {
+        per_worker = {
             name: [getattr(report, name) for report in reports]
             for name in ("rows", "touched", "expired", "late", "state_bytes", "bytes_read")
         }
         return {
-            **each,
+            **per_worker,
             "seconds": [round(report.seconds, 6) for report in reports],
             "state_keys": before + sum(report.created - report.forgotten for report in reports),
         }
 
-    def _migration(
-        self, reports: list[TaskReport], plan: Plan, before: Plan | None, loads: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        """Say what moved to new owners when this batch began, and what could not be avoided."""
+    def _migration(self, reports: list[TaskReport], plan: Plan, before: Plan | None) -> dict[str, Any] | None:
+        """Return how much state moved to new owners before this batch, and the unavoidable part."""
         keys = sum(report.moved_keys for report in reports)
         if before is None or (not keys and before.workers == plan.workers):
             return None
@@ -225,42 +229,42 @@ class Batch:
         }
 
 
-def placed(df: DataFrame, config: QueryConfig, plan: Plan) -> DataFrame:
-    """Return the rows on their workers, sorted by the key's hash, the key and the order of the input."""
+def rows_by_owner(df: DataFrame, config: QueryConfig, plan: Plan) -> DataFrame:
+    """Return the rows partitioned by owner and sorted by the key's hash, the key and the input order."""
     names = df.columns
     if config.beat is not None:
         df = df.where(~F.col(names[config.beat]))
-    worker, position = "worker", "position"  # the frame's own columns have numbers for names
+    worker, position = "worker", "position"  # not taken: the frame's own columns are numbered
     df = df.select("*", F.monotonically_increasing_id().alias(position))
     df = with_worker(df, plan, quoted(names[config.layout.keys[0]]), None, worker)
-    order = [names[place] for place in (*config.layout.keys, *config.order_by)]
+    order = [names[index] for index in (*config.layout.keys, *config.order_by)]
     return (
         df.repartitionById(plan.workers, F.col(worker)).sortWithinPartitions(*order, position).select(*names)
     )
 
 
-def idle(spark: SparkSession, workers: int, work: Any) -> DataFrame:
-    """Return a frame in which every worker works without rows."""
+def run_without_rows(spark: SparkSession, workers: int, work: Any) -> DataFrame:
+    """Return a frame that runs ``work`` once per worker, without rows."""
     return spark.range(0, workers, 1, workers).mapInArrow(work, SCHEMA)
 
 
 @dataclass(frozen=True)
-class Idle:
-    """The work of a batch without rows."""
+class WithoutRows:
+    """The tasks of a batch without rows."""
 
-    work: Work
+    spec: TaskSpec
 
     def __call__(self, batches: Batches) -> Iterable[pa.RecordBatch]:
-        """Take no notice of what the partition holds."""
+        """Run the task on an empty input."""
         for _ in batches:
             pass
-        return self.work([])
+        return self.spec([])
 
 
-def collect(frame: DataFrame, table: StateTable) -> list[TaskReport]:
-    """Return the workers' reports; a damaged file becomes a sentence."""
+def collect_reports(frame: DataFrame, table: StateTable) -> list[TaskReport]:
+    """Return the workers' reports; raise an error if a worker found a damaged file."""
     reports = [TaskReport.from_json(row["report"]) for row in frame.collect()]
     for report in reports:
         if report.damaged is not None:
-            raise table.refusal(DamagedFile(report.damaged, report.why))
+            raise table.damaged_file_error(DamagedFile(report.damaged, report.reason))
     return reports

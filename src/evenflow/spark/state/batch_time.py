@@ -1,4 +1,4 @@
-"""The time of a micro-batch, the same for all of its tasks, and times that a processor gives."""
+"""The time of a micro-batch, the same for all of its tasks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class Time:
-    """Which clock keys expire by, and what it and the watermark show; microseconds."""
+class BatchTime:
+    """The clock that keys expire by, its time and the watermark, in microseconds."""
 
     clock: str = "processing"
-    now: int | None = None  # what ``expire`` is measured against
+    now: int | None = None  # keys are due from this time
     watermark: int | None = None
-    column: int | None = None  # the event time, among the columns of the rows
+    column: int | None = None  # index of the event-time column
     late: str = "process"
 
     @property
@@ -25,10 +25,10 @@ class Time:
         """The time as a datetime."""
         return None if self.now is None else _EPOCH + timedelta(microseconds=self.now)
 
-    def until(self, given: Any) -> int | None:
-        """Return the moment that a processor gave, or None if that is none."""
-        if isinstance(given, timedelta) and self.now is not None:
-            return self.now + given // _MICROSECOND
-        if isinstance(given, datetime) and given.tzinfo is not None:
-            return (given - _EPOCH) // _MICROSECOND
+    def expiry(self, value: Any) -> int | None:
+        """Return the expiry time that a processor returned, or None if it is invalid."""
+        if isinstance(value, timedelta) and self.now is not None:
+            return self.now + value // _MICROSECOND
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return (value - _EPOCH) // _MICROSECOND
         return None

@@ -1,8 +1,8 @@
-"""What Spark's checkpoint of a query says: the query's id, the batch that comes next, and a batch's identity.
+"""Reading Spark's checkpoint of a query: the query's id, the next batch, and digests of batches.
 
 Spark writes ``metadata`` (the id) once, ``offsets/N`` before batch N runs and ``commits/N`` after it; a batch
-that is in ``offsets`` and not in ``commits`` runs again, with the same rows. A checkpoint on this machine is
-read as files, any other through Spark's own readers, which know its file system, on Connect too.
+that is in ``offsets`` but not in ``commits`` is replayed with the same rows. A local checkpoint is read as
+files, any other through Spark's readers, which support its file system, also on Spark Connect.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pathlib import Path
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from evenflow.errors import first_line
 from evenflow.spark.monitoring.control_dir import local_path
 
-ABSENT = ""  # the digest of a batch that the checkpoint does not have
+ABSENT = ""  # the digest of a batch that is not in the checkpoint
 _NOT_FOUND = "PATH_NOT_FOUND"
 
 
-class UnreadableCheckpoint(Exception):  # noqa: N818 - the query goes on with what can be compared
-    """There may be a checkpoint, but it cannot be read from here."""
+class UnreadableCheckpoint(Exception):  # noqa: N818 - not an error: the query continues with fewer checks
+    """The checkpoint may exist but cannot be read."""
 
 
 class Checkpoint:
@@ -34,44 +35,46 @@ class Checkpoint:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is read as files of this machine."""
+        """Whether it is read as local files."""
         return self._folder() is not None
 
     def query(self) -> str | None:
-        """Return the id that Spark gave the query; None if it has given none yet."""
+        """Return the id of the query; None if Spark has not assigned one yet."""
         text = self._text("metadata")
         if text is None:
             return None
         try:
             return str(json.loads(text)["id"])
         except (ValueError, KeyError, TypeError) as error:
-            raise UnreadableCheckpoint(f"{self.location}/metadata holds no id: {error}") from error
+            raise UnreadableCheckpoint(f"{self.location}/metadata contains no id: {error}") from error
 
     def next_batch(self) -> int:
-        """Return the batch that Spark will ask for next."""
+        """Return the batch that Spark will run next."""
         started, finished = (max(self._numbers(name), default=None) for name in ("offsets", "commits"))
         if started is None:
             return 0
         return started + 1 if started == finished else started
 
     def digest(self, batch: int) -> str:
-        """Return a digest of what Spark wrote down before a batch: where its rows end, and when that was."""
+        """Return a digest of a batch's offsets file: the end of its rows, and its time."""
         text = self._text(f"offsets/{batch}")
         if text is None:
             return ABSENT
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def _folder(self) -> Path | None:
-        """Return the folder on this machine; None if there is none, or Spark has to be asked."""
+        """Return the local directory; None if there is none, or it has to be read through Spark."""
         if self.location.startswith("file:"):
             return local_path(self.location)
         if "://" in self.location:
             return None
         folder = Path(self.location)
-        return folder if folder.is_dir() else None  # without a scheme, it may be on Spark's own file system
+        return (
+            folder if folder.is_dir() else None
+        )  # a path without a scheme may be on Spark's default file system
 
     def _text(self, name: str) -> str | None:
-        """Return the content of a file; None if there is no such file."""
+        """Return the content of a file; None if it does not exist."""
         folder = self._folder()
         if folder is not None:
             try:
@@ -88,7 +91,7 @@ class Checkpoint:
         return str(rows[0][0]) if rows else ""
 
     def _numbers(self, name: str) -> list[int]:
-        """Return the batches that have a file in a folder."""
+        """Return the batches that have a file in a directory."""
         folder = self._folder()
         if folder is not None:
             try:
@@ -105,10 +108,9 @@ class Checkpoint:
             return []
 
     def _check_absent(self, name: str, error: PySparkException) -> None:
-        """Do nothing if an error says that there is no such path; after any other error it is unknown."""
+        """Raise unless the error means that the path does not exist."""
         if not isinstance(error, AnalysisException) or error.getCondition() != _NOT_FOUND:
-            first = str(error).strip().partition("\n")[0]
-            raise UnreadableCheckpoint(f"{self.location}/{name}: {first}") from error
+            raise UnreadableCheckpoint(f"{self.location}/{name}: {first_line(error)}") from error
 
 
 def _digits(names: Iterable[str]) -> list[int]:

@@ -1,10 +1,9 @@
-"""Few files instead of many: which state files are merged, and how.
+"""Compaction: which state files are merged, and how.
 
-Files of one batch, or of several that were merged, are a run; runs follow one another in time, and a look-up
-goes from the newest to the oldest. When there are ``MOST_RUNS``, the newest ones become one, and older ones
-join as long as they are not much larger than what has come together, so a row is written again about as often
-as the logarithm of the table's size, never with every batch. What merging the oldest run shows to be
-forgotten is left out.
+The files of one batch, or of several merged batches, form a run; runs are ordered by time, and look-ups go
+from the newest to the oldest. When there are ``MAX_RUNS``, the newest half is merged, together with older
+runs as long as they are not much larger than the rows merged so far, so a row is rewritten about as often as
+the logarithm of the table's size. When the oldest run is merged, removed keys are dropped.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ from evenflow.spark.state.schema import REMOVED
 from evenflow.spark.state.task_report import TaskReport
 from evenflow.spark.task import current_worker
 
-MOST_RUNS = 12
-LARGER = 2.0  # an older run joins if it has at most so many times the rows that came together
+MAX_RUNS = 12
+MAX_SIZE_RATIO = 2.0  # an older run is included if it has at most this many times the rows merged so far
 
 
-def runs_to_merge(files: Sequence[StateFile], most: int = MOST_RUNS) -> list[StateFile]:
-    """Return the files of the runs to merge now; none if there are few runs."""
+def runs_to_merge(files: Sequence[StateFile], max_runs: int = MAX_RUNS) -> list[StateFile]:
+    """Return the files of the runs to merge; none if there are fewer than ``max_runs`` runs."""
     runs: dict[tuple[int, int], list[StateFile]] = {}
     for file in sorted(files, key=lambda file: -file.last):
         runs.setdefault((file.first, file.last), []).append(file)
-    if len(runs) < most:
+    if len(runs) < max_runs:
         return []
     chosen: list[StateFile] = []
     rows = 0
     for number, run in enumerate(runs.values()):
         size = sum(file.rows for file in run)
-        if number >= most // 2 and size > LARGER * rows:
+        if number >= max_runs // 2 and size > MAX_SIZE_RATIO * rows:
             break
         chosen += run
         rows += size
@@ -48,7 +47,7 @@ def runs_to_merge(files: Sequence[StateFile], most: int = MOST_RUNS) -> list[Sta
 
 
 def needed_by(files: Sequence[StateFile], owners: Owners) -> tuple[tuple[int, ...], ...]:
-    """Return for each worker the numbers of the files that may hold its keys."""
+    """Return for each worker the indices of the files that may hold its keys."""
     if not files:
         return ((),) * owners.workers
     held = np.array([file.buckets for file in files], np.float32)
@@ -57,25 +56,25 @@ def needed_by(files: Sequence[StateFile], owners: Owners) -> tuple[tuple[int, ..
 
 
 @dataclass(frozen=True)
-class Merge:
-    """A worker reads the rows of its keys from some files and writes the newest of each to one."""
+class FileMerge:
+    """The task that merges the rows of a worker's keys into one file, keeping the newest row of each key."""
 
     root: str
     keys: tuple[str, ...]
     files: tuple[StateFile, ...]
     needed: tuple[tuple[int, ...], ...]
     owners: Owners
-    forget: bool  # nothing older is left that a forgotten key would hide
+    drop_removed: bool  # no older file is left in which a removed key could reappear
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Merge for the worker that this partition is."""
+        """Merge the files of the worker of this partition."""
         for _ in batches:
             pass
         worker = current_worker()
         try:
             yield TaskReport(worker, self._merge(worker)).row()
         except DamagedFile as error:
-            yield TaskReport.of_damage(worker, error).row()
+            yield TaskReport.for_damaged_file(worker, error).row()
 
     def _merge(self, worker: int) -> StateFile | None:
         files = [self.files[number] for number in self.needed[worker]]
@@ -85,7 +84,7 @@ class Merge:
             return self.owners.of_hashes(hashes) == worker
 
         rows = reader.newest(self.owners.state_buckets(worker), own) if files else None
-        if rows is not None and self.forget:
+        if rows is not None and self.drop_removed:
             rows = rows.filter(pc.invert(rows.column(REMOVED)))
         if rows is None or not rows.num_rows:
             return None

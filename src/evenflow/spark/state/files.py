@@ -1,9 +1,9 @@
-"""State files: parquet, sorted by the key's hash, never changed; read in pieces that stay in memory.
+"""State files: immutable Parquet files, sorted by the key's hash, whose row groups are cached in memory.
 
-A file holds the keys that one worker touched in one batch, or what several such files became when they were
-merged. Its footer says which batches, which buckets of the hash, and the earliest time-out in it, so most
-files need not be opened. What was read stays in the Python process, by file name: names are never used twice,
-so a version needs no more than the list of its files, and a batch reads what the one before wrote.
+A file holds the keys that one worker touched in one batch, or the result of merging several such files. Its
+footer records the range of batches, the buckets of the hash and the earliest expiry time, so most files need
+not be opened. Decoded row groups are cached in the Python process by file name. Names are never reused, so
+the list of files alone identifies a version, and a batch finds in the cache what the previous one read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import base64
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,54 +24,57 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evenflow.errors import first_line
 from evenflow.plan.table import bucket_of
-from evenflow.spark.grouped.runs import same
+from evenflow.spark.grouped.record_columns import to_values
+from evenflow.spark.grouped.runs import equal_keys
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Bools, Hashes
-from evenflow.spark.state.schema import BATCH, HASH, REMOVED, UNTIL
+from evenflow.spark.state.schema import BATCH, EXPIRES, HASH, REMOVED
 
 FOLDER = "data"
-GROUP_ROWS = 16_384  # rows that are read together
-CACHE_BYTES = 256 << 20  # of decoded rows that a Python process keeps
+GROUP_ROWS = 16_384  # per row group
+CACHE_BYTES = 256 << 20  # of decoded rows per Python process
+MAX_OPEN_FILES = 4096  # whose bounds are cached
 NEVER = np.iinfo(np.int64).max
 _FOOTER = b"evenflow"
 
 
-class DamagedFile(Exception):  # noqa: N818 - it becomes a sentence where the last whole batch is known
-    """A state file is missing or does not hold what was written."""
+class DamagedFile(Exception):  # noqa: N818 - turned into an error where the last intact batch is known
+    """A state file is missing or corrupt."""
 
-    def __init__(self, name: str, why: str):
-        super().__init__(name, why)
+    def __init__(self, name: str, reason: str):
+        super().__init__(name, reason)
         self.name = name
-        self.why = why
+        self.reason = reason
 
 
 @dataclass(frozen=True)
 class StateFile:
-    """What is known of a file without opening it."""
+    """The description of a file, known without opening it."""
 
-    name: str  # below the table's folder
+    name: str  # relative to the table's directory
     bytes: int
     rows: int
-    first: int  # the batches whose rows are in it
+    first: int  # of the range of batches
     last: int
     worker: int
-    earliest: int | None  # time-out, in microseconds
-    bits: str  # which buckets
+    earliest: int | None  # expiry time, in microseconds
+    bits: str  # bit set of the buckets, base85
 
     @cached_property
     def buckets(self) -> Bools:
-        """Which buckets of the hash have rows in it."""
+        """Which buckets of the hash have rows in the file."""
         packed = np.frombuffer(base64.b85decode(self.bits), np.uint8)
         return np.unpackbits(packed, count=STATE_BUCKETS).astype(np.bool_)
 
 
 def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) -> StateFile:
-    """Write rows of distinct keys, sorted by hash, under a name that nobody else has."""
+    """Write rows of distinct keys, sorted by hash, under a unique name."""
     hashes = rows.column(HASH).to_numpy()
     buckets = np.zeros(STATE_BUCKETS, np.bool_)
     buckets[bucket_of(hashes, STATE_BUCKETS)] = True
-    until = _until(rows)
-    earliest = int(until.min(initial=NEVER))
+    expires = _expiries(rows)
+    earliest = int(expires.min(initial=NEVER))
     known = {
         "rows": rows.num_rows,
         "first": first,
@@ -96,13 +99,13 @@ def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) 
 
 
 def read_footer(root: Path, name: str, size: int) -> StateFile:
-    """Return what the footer of a file says of it."""
+    """Return the description of a file from its footer."""
     metadata = _open(root, name, size).metadata
     try:
         known = json.loads((metadata.metadata or {})[_FOOTER])
         found = StateFile(name=name, bytes=size, **known)
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(name, f"its footer is not evenflow's ({error})") from error
+        raise DamagedFile(name, f"its footer was not written by evenflow ({error})") from error
     return found
 
 
@@ -111,34 +114,34 @@ def _open(root: Path, name: str, size: int) -> pq.ParquetFile:
     try:
         found = path.stat().st_size
         if found != size:
-            raise DamagedFile(name, f"it has {found} bytes, {size} were written")
+            raise DamagedFile(name, f"it has {found} bytes instead of {size}")
         return pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError as error:
         raise DamagedFile(name, "it is missing") from error
     except (OSError, pa.ArrowException) as error:
-        raise DamagedFile(name, _first_line(error)) from error
+        raise DamagedFile(name, first_line(error)) from error
 
 
-def _until(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Return when each key expires, in microseconds."""
-    column = rows.column(UNTIL)
+def _expiries(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Return the expiry time of each key, in microseconds."""
+    column = rows.column(EXPIRES)
     if column.null_count == len(column):
         return np.full(len(column), NEVER, np.int64)
     return column.cast(pa.int64()).fill_null(NEVER).to_numpy()
 
 
 @dataclass
-class Piece:
-    """Some thousand rows of a file, decoded."""
+class RowGroup:
+    """A decoded row group of a file."""
 
     hashes: Hashes
     rows: pa.RecordBatch
-    until: npt.NDArray[np.int64]  # NEVER also where it became known that a newer row of the key exists
+    expires: npt.NDArray[np.int64]  # set to NEVER for rows found to be superseded by a newer one
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The smallest and the largest hash of every piece of a file."""
+class RowGroupBounds:
+    """The smallest and the largest hash of each row group of a file."""
 
     metadata: Any
     lowest: Hashes
@@ -146,79 +149,76 @@ class Opened:
 
 
 class Cache:
-    """What a Python process keeps of state files; the pieces that were used last stay."""
+    """An LRU cache of the row groups of state files, one per Python process."""
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self.limit = limit
         self.bytes = 0
-        self.opened: OrderedDict[str, Opened] = OrderedDict()
-        self.pieces: OrderedDict[tuple[str, int], Piece] = OrderedDict()
+        self.bounds: OrderedDict[str, RowGroupBounds] = OrderedDict()
+        self.row_groups: OrderedDict[tuple[str, int], RowGroup] = OrderedDict()
 
-    def open(self, root: Path, file: StateFile) -> Opened:
-        """Return the bounds of a file's pieces."""
-        where = str(root / file.name)
-        if where not in self.opened:
+    def open(self, root: Path, file: StateFile) -> RowGroupBounds:
+        """Return the bounds of a file's row groups."""
+        path = str(root / file.name)
+        if path not in self.bounds:
             metadata = _open(root, file.name, file.bytes).metadata
-            place = _leaf(metadata)
-            bounds = [
-                metadata.row_group(number).column(place).statistics
+            column = _hash_column(metadata)
+            statistics = [
+                metadata.row_group(number).column(column).statistics
                 for number in range(metadata.num_row_groups)
             ]
-            self.opened[where] = Opened(
+            self.bounds[path] = RowGroupBounds(
                 metadata,
-                np.array([bound.min for bound in bounds], np.int64),
-                np.array([bound.max for bound in bounds], np.int64),
+                np.array([bound.min for bound in statistics], np.int64),
+                np.array([bound.max for bound in statistics], np.int64),
             )
-            while len(self.opened) > 4096:
-                self.opened.popitem(last=False)
-        return self.opened[where]
+            while len(self.bounds) > MAX_OPEN_FILES:
+                self.bounds.popitem(last=False)
+        return self.bounds[path]
 
-    def keep_only(self, root: Path, files: Iterable[StateFile]) -> None:
-        """Forget files of a table that are no longer in it: they were merged into others."""
+    def retain(self, root: Path, files: Iterable[StateFile]) -> None:
+        """Evict the files of a table that are no longer in it, because they were merged."""
         kept = {str(root / file.name) for file in files}
         folder = str(root / FOLDER) + os.sep
-        for where in [where for where in self.opened if where.startswith(folder) and where not in kept]:
-            del self.opened[where]
-        for name, number in [*self.pieces]:
+        for path in [path for path in self.bounds if path.startswith(folder) and path not in kept]:
+            del self.bounds[path]
+        for name, number in [*self.row_groups]:
             if name.startswith(folder) and name not in kept:
-                self.bytes -= self.pieces.pop((name, number)).rows.nbytes
+                self.bytes -= self.row_groups.pop((name, number)).rows.nbytes
 
-    def piece(self, root: Path, file: StateFile, number: int) -> tuple[Piece, int]:
-        """Return a piece, and the bytes that had to be read for it."""
-        where = (str(root / file.name), number)
-        found = self.pieces.get(where)
+    def row_group(self, root: Path, file: StateFile, number: int) -> tuple[RowGroup, int]:
+        """Return a row group, and the number of bytes read for it."""
+        cached = (str(root / file.name), number)
+        found = self.row_groups.get(cached)
         if found is not None:
-            self.pieces.move_to_end(where)
+            self.row_groups.move_to_end(cached)
             return found, 0
-        opened = self.open(root, file)
+        bounds = self.open(root, file)
         try:
             table = _open(root, file.name, file.bytes).read_row_group(number).combine_chunks()
         except (OSError, pa.ArrowException) as error:
-            raise DamagedFile(file.name, _first_line(error)) from error
+            raise DamagedFile(file.name, first_line(error)) from error
         rows = table.to_batches()[0]
-        piece = Piece(rows.column(HASH).to_numpy(), rows, np.array(_until(rows)))
-        self.pieces[where] = piece
+        row_group = RowGroup(rows.column(HASH).to_numpy(), rows, np.array(_expiries(rows)))
+        self.row_groups[cached] = row_group
         self.bytes += rows.nbytes
-        while self.bytes > self.limit and len(self.pieces) > 1:
-            self.bytes -= self.pieces.popitem(last=False)[1].rows.nbytes
-        group = opened.metadata.row_group(number)
-        return piece, sum(group.column(place).total_compressed_size for place in range(group.num_columns))
+        while self.bytes > self.limit and len(self.row_groups) > 1:
+            self.bytes -= self.row_groups.popitem(last=False)[1].rows.nbytes
+        group = bounds.metadata.row_group(number)
+        sizes = (group.column(index).total_compressed_size for index in range(group.num_columns))
+        return row_group, sum(sizes)
 
 
-def _leaf(metadata: Any) -> int:
-    """Return the place of the hash among the leaves of a parquet schema: nested columns have several."""
+def _hash_column(metadata: Any) -> int:
+    """Return the index of the hash among the leaf columns of a Parquet schema."""
     return next(leaf for leaf in range(metadata.num_columns) if metadata.schema.column(leaf).path == HASH)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 _CACHE = Cache()
 
 
 class StateReader:
-    """Finds the newest row of keys among some files; counts what that makes it read."""
+    """Finds the newest rows of keys in a set of files, and counts the bytes read."""
 
     def __init__(
         self, root: Path, files: Sequence[StateFile], keys: Sequence[str], cache: Cache | None = None
@@ -229,101 +229,101 @@ class StateReader:
         self.cache = cache or _CACHE
         self.bytes_read = 0
 
-    def find(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
-        """Return where the newest rows of some keys are."""
-        found = Found(len(hashes))
+    def find(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Matches:
+        """Return the positions of the newest rows of keys."""
+        found = Matches(len(hashes))
         buckets = bucket_of(hashes, STATE_BUCKETS)
         missing = np.arange(len(hashes))
         for file in self.files:
             if not missing.size:
                 break
-            here = missing[file.buckets[buckets[missing]]]
-            for piece, rows, places in self._matches(file, hashes, keys, here):
-                found.add(piece, rows, places)
-            missing = missing[found.piece[missing] < 0]
+            wanted = missing[file.buckets[buckets[missing]]]
+            for row_group, indices, rows in self._matches(file, hashes, keys, wanted):
+                found.add(row_group, indices, rows)
+            missing = missing[found.group_index[missing] < 0]
         return found
 
     def _matches(
         self, file: StateFile, hashes: Hashes, keys: Sequence[pa.Array], wanted: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[Piece, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Yield pieces of a file, which of the wanted keys they hold, and at which of their rows."""
+    ) -> Iterator[tuple[RowGroup, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Yield row groups of a file with the indices of the wanted keys in them, and the rows of these."""
         if not wanted.size:
             return
-        opened = self.cache.open(self.root, file)
-        number = np.searchsorted(opened.highest, hashes[wanted])
-        inside = number < opened.highest.size
+        bounds = self.cache.open(self.root, file)
+        number = np.searchsorted(bounds.highest, hashes[wanted])
+        inside = number < bounds.highest.size
         wanted, number = wanted[inside], number[inside]
-        inside = opened.lowest[number] <= hashes[wanted]
+        inside = bounds.lowest[number] <= hashes[wanted]
         wanted, number = wanted[inside], number[inside]
-        for piece_number in np.unique(number):
-            looked = wanted[number == piece_number]
-            piece = self._piece(file, int(piece_number))
-            at = np.searchsorted(piece.hashes, hashes[looked])
-            hit = piece.hashes[np.minimum(at, piece.hashes.size - 1)] == hashes[looked]
-            looked, at = looked[hit], at[hit]
-            if not looked.size:
+        for group_number in np.unique(number):
+            candidates = wanted[number == group_number]
+            row_group = self._row_group(file, int(group_number))
+            at = np.searchsorted(row_group.hashes, hashes[candidates])
+            hit = row_group.hashes[np.minimum(at, row_group.hashes.size - 1)] == hashes[candidates]
+            candidates, at = candidates[hit], at[hit]
+            if not candidates.size:
                 continue
-            equal = self._same_keys(piece, at, keys, looked)
-            yield piece, looked[equal], at[equal]
-            for row in looked[~equal]:  # another key with the same 64 bits
-                yield from self._beside(file, int(piece_number), int(row), hashes, keys)
+            equal = self._same_keys(row_group, at, keys, candidates)
+            yield row_group, candidates[equal], at[equal]
+            for row in candidates[~equal]:  # another key with the same hash
+                yield from self._find_collision(file, int(group_number), int(row), hashes, keys)
 
-    def _beside(
+    def _find_collision(
         self, file: StateFile, number: int, row: int, hashes: Hashes, keys: Sequence[pa.Array]
-    ) -> Iterator[tuple[Piece, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Look through all rows with one hash, which may go on in the next piece."""
-        opened, wanted = self.cache.open(self.root, file), np.array([row])
-        while number < opened.lowest.size and opened.lowest[number] <= hashes[row]:
-            piece = self._piece(file, number)
-            for at in np.flatnonzero(piece.hashes == hashes[row]):
-                if self._same_keys(piece, np.array([at]), keys, wanted)[0]:
-                    yield piece, wanted, np.array([at])
+    ) -> Iterator[tuple[RowGroup, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Search all rows with the hash of a key, which may continue in the next row group."""
+        bounds, wanted = self.cache.open(self.root, file), np.array([row])
+        while number < bounds.lowest.size and bounds.lowest[number] <= hashes[row]:
+            row_group = self._row_group(file, number)
+            for at in np.flatnonzero(row_group.hashes == hashes[row]):
+                if self._same_keys(row_group, np.array([at]), keys, wanted)[0]:
+                    yield row_group, wanted, np.array([at])
                     return
             number += 1
 
     def _same_keys(
         self,
-        piece: Piece,
+        row_group: RowGroup,
         at: npt.NDArray[np.int64],
         keys: Sequence[pa.Array],
         rows: npt.NDArray[np.int64],
     ) -> Bools:
         equal = np.ones(rows.size, np.bool_)
         for name, key in zip(self.keys, keys, strict=True):
-            equal &= same(piece.rows.column(name).take(pa.array(at)), key.take(pa.array(rows)))
+            equal &= equal_keys(row_group.rows.column(name).take(pa.array(at)), key.take(pa.array(rows)))
         return equal
 
-    def _piece(self, file: StateFile, number: int) -> Piece:
-        piece, read = self.cache.piece(self.root, file, number)
+    def _row_group(self, file: StateFile, number: int) -> RowGroup:
+        row_group, read = self.cache.row_group(self.root, file, number)
         self.bytes_read += read
-        return piece
+        return row_group
 
-    def pieces(self, file: StateFile, buckets: Bools | None = None) -> Iterator[Piece]:
-        """Yield the pieces of a file; those only that may have rows of some buckets."""
-        opened = self.cache.open(self.root, file)
-        for number in range(opened.lowest.size):
-            if buckets is None or _overlaps(opened.lowest[number], opened.highest[number], buckets):
-                yield self._piece(file, number)
+    def row_groups(self, file: StateFile, buckets: Bools | None = None) -> Iterator[RowGroup]:
+        """Yield the row groups of a file, or only those that may have rows of the given buckets."""
+        bounds = self.cache.open(self.root, file)
+        for number in range(bounds.lowest.size):
+            if buckets is None or _overlaps(bounds.lowest[number], bounds.highest[number], buckets):
+                yield self._row_group(file, number)
 
-    def newest(self, of: Bools | None, wanted: Any) -> pa.Table | None:
-        """Return the newest rows of all keys that ``wanted`` (hashes -> which) names, sorted by hash."""
+    def newest(self, buckets: Bools | None, selects: Callable[[Hashes], Bools]) -> pa.Table | None:
+        """Return the newest rows, sorted by hash, of the keys in ``buckets`` whose hash is selected."""
         parts = []
         for file in self.files:
-            if of is not None and not (file.buckets & of).any():
+            if buckets is not None and not (file.buckets & buckets).any():
                 continue
-            for piece in self.pieces(file, of):
-                chosen = wanted(piece.hashes)
+            for row_group in self.row_groups(file, buckets):
+                chosen = selects(row_group.hashes)
                 if chosen.all():
-                    parts.append(piece.rows)
+                    parts.append(row_group.rows)
                 elif chosen.any():
-                    parts.append(piece.rows.take(pa.array(np.flatnonzero(chosen))))
+                    parts.append(row_group.rows.take(pa.array(np.flatnonzero(chosen))))
         if not parts:
             return None
         return newest_rows(pa.Table.from_batches(parts), self.keys)
 
 
 def newest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return one row for each key, the newest, sorted by hash."""
+    """Return the newest row of each key, sorted by hash."""
     hashes = rows.column(HASH).to_numpy()
     order = np.lexsort((-rows.column(BATCH).to_numpy(), hashes))
     ordered = rows.take(pa.array(order)).combine_chunks()
@@ -335,10 +335,10 @@ def newest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     equal = repeated.copy()
     for name in keys:
         column = ordered.column(name).chunk(0)
-        equal[1:] &= same(column.slice(0, len(column) - 1), column.slice(1))
+        equal[1:] &= equal_keys(column.slice(0, len(column) - 1), column.slice(1))
     if not (repeated & ~equal).any():
         return ordered.take(pa.array(np.flatnonzero(~equal)))
-    return ordered.take(pa.array(_first_of_each(ordered, hashes, keys)))  # two keys with the same 64 bits
+    return ordered.take(pa.array(_first_of_each(ordered, hashes, keys)))  # two keys with the same hash
 
 
 def _first_of_each(ordered: pa.Table, hashes: Hashes, keys: Sequence[str]) -> list[int]:
@@ -348,7 +348,9 @@ def _first_of_each(ordered: pa.Table, hashes: Hashes, keys: Sequence[str]) -> li
         before = len(kept) - 1
         seen = False
         while before >= 0 and hashes[kept[before]] == hashes[row] and not seen:
-            seen = all(same(column.slice(kept[before], 1), column.slice(row, 1))[0] for column in columns)
+            seen = all(
+                equal_keys(column.slice(kept[before], 1), column.slice(row, 1))[0] for column in columns
+            )
             before -= 1
         if not seen:
             kept.append(row)
@@ -359,33 +361,34 @@ def _overlaps(lowest: int, highest: int, buckets: Bools) -> bool:
     first, last = bucket_of(np.array([lowest, highest], np.int64), STATE_BUCKETS)
     if first <= last:
         return bool(buckets[first : last + 1].any())
-    return bool(buckets[first:].any() or buckets[: last + 1].any())  # signed order begins in the middle
+    return bool(buckets[first:].any() or buckets[: last + 1].any())  # signed order starts with the upper half
 
 
-class Found:
-    """Which piece, and which row of it, holds each of some keys."""
+class Matches:
+    """The row group and row of each key that was found."""
 
     def __init__(self, number: int) -> None:
-        self.pieces: list[Piece] = []
-        self.piece = np.full(number, -1, np.int64)
+        self.row_groups: list[RowGroup] = []
+        self.group_index = np.full(number, -1, np.int64)
         self.row = np.zeros(number, np.int64)
 
-    def add(self, piece: Piece, which: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> None:
-        """Note keys that were found."""
-        if which.size:
-            self.piece[which] = len(self.pieces)
-            self.row[which] = rows
-            self.pieces.append(piece)
+    def add(self, row_group: RowGroup, indices: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> None:
+        """Record keys that were found in a row group."""
+        if indices.size:
+            self.group_index[indices] = len(self.row_groups)
+            self.row[indices] = rows
+            self.row_groups.append(row_group)
 
     def states(self, names: Sequence[str]) -> list[tuple[Any, ...] | None]:
-        """Return the states of the keys in order; None where there is none."""
-        states: list[tuple[Any, ...] | None] = [None] * self.piece.size
-        for number, piece in enumerate(self.pieces):
-            which = np.flatnonzero(self.piece == number)
-            rows = piece.rows.take(pa.array(self.row[which]))
+        """Return the states of the keys in order; None for keys without state."""
+        states: list[tuple[Any, ...] | None] = [None] * self.group_index.size
+        for number, row_group in enumerate(self.row_groups):
+            indices = np.flatnonzero(self.group_index == number)
+            rows = row_group.rows.take(pa.array(self.row[indices]))
             removed = rows.column(REMOVED).to_pylist()
-            columns = [rows.column(name).to_pylist(maps_as_pydicts="strict") for name in names]
-            for place, gone, state in zip(which.tolist(), removed, zip(*columns, strict=True), strict=True):
-                if not gone:
-                    states[place] = state
+            columns = [to_values(rows.column(name)) for name in names]
+            records = zip(*columns, strict=True)
+            for index, is_removed, state in zip(indices.tolist(), removed, records, strict=True):
+                if not is_removed:
+                    states[index] = state
         return states

@@ -1,8 +1,8 @@
-"""A heartbeat for streams that fall silent: one row every so often, beside the rows of the user.
+"""A heartbeat for idle streams: one extra row at a regular interval.
 
-Spark runs a micro-batch only when there is something to read, so on a silent stream no time-out would ever
-come. The beats are a second source, joined to the first by union; their rows are marked and go no further
-than the beginning of the batch. Light to import: a Python worker does.
+Spark runs a micro-batch only when there is new input, so no time-out would fire on an idle stream. The
+heartbeat is a second source, combined with the first by union; its rows are flagged and dropped at the start
+of the batch. Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORMAT = "evenflow-heartbeat"
 
 
 class Heartbeat(DataSource):
-    """A stream of beats, one every ``seconds``."""
+    """A stream with one row every ``seconds``."""
 
     @classmethod
     def name(cls) -> str:
@@ -27,7 +27,7 @@ class Heartbeat(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns."""
+        """Return the schema."""
         return "beat boolean"
 
     def streamReader(self, schema: Any) -> Beats:  # noqa: N802 - Spark's name
@@ -36,17 +36,17 @@ class Heartbeat(DataSource):
 
 
 class Beats(DataSourceStreamReader):
-    """Counts beats since 1970; however many were missed, a batch has one row for them."""
+    """Offsets are beats since the epoch; a batch has one row, however many beats it covers."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Begin now."""
+        """Return the current beat."""
         return {"beat": int(time.time() / self.seconds)}
 
     def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 - the form without limits
-        """Return the last beat."""
+        """Return the current beat."""
         return {"beat": int(time.time() / self.seconds)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
@@ -54,16 +54,16 @@ class Beats(DataSourceStreamReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[bool]]:
-        """Yield the beat."""
+        """Yield one row."""
         yield (True,)
 
 
 def with_heartbeat(frame: DataFrame, seconds: float, beat: str) -> DataFrame:
-    """Return a streaming frame with beats between its rows, and a column that says which rows these are."""
+    """Return a streaming frame with heartbeat rows, flagged in the boolean column ``beat``."""
     spark = frame.sparkSession
     spark.dataSource.register(Heartbeat)
     beats = spark.readStream.format(FORMAT).option("seconds", seconds).load()
-    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in frame.schema.fields]
+    nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in frame.schema.fields]
     return frame.select("*", F.lit(False).alias(beat)).unionAll(
-        beats.select(*nothing, F.col("beat").alias(beat))
+        beats.select(*nulls, F.col("beat").alias(beat))
     )

@@ -1,7 +1,7 @@
-"""One query per state path: a lock that the operating system lets go when its process ends, however it ends.
+"""The lock that allows one query per state path; the operating system releases it when the process ends.
 
-Taken by the process that commits: the one that called ``start``, or, on Spark Connect, the server's process
-for the batch function, when its first batch comes.
+It is held by the process that commits: the one that called ``start`` or, on Spark Connect, the server's
+process for the batch function, from its first batch on.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ LOCK = "_evenflow/lock"
 
 
 @dataclass
-class Held:
-    """A lock that this process has, for whom, and whether that one still runs."""
+class HeldLock:
+    """A lock held by this process, with the token of its query and a check whether that query is active."""
 
     handle: int
     token: str
     is_active: Callable[[], bool]
 
 
-_HELD: dict[str, Held] = {}
+_HELD: dict[str, HeldLock] = {}
 
 
-def take_lock(root: Path, token: str, is_active: Callable[[], bool] = lambda: True) -> None:
-    """Take the lock of a state path for the query with this token, or say who has it."""
+def take_lock(root: Path, token: str) -> None:
+    """Acquire the lock of a state path for the query with this token."""
     path = root / LOCK
     name = str(path.absolute())
     held = _HELD.get(name)
@@ -38,30 +38,30 @@ def take_lock(root: Path, token: str, is_active: Callable[[], bool] = lambda: Tr
         return
     if held is not None:
         if held.is_active():
-            raise _refusal(root, f"this process ({os.getpid()})")
+            raise _in_use(root, f"this process ({os.getpid()})")
         release_lock(root, held.token)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        owner = os.pread(handle, 64, 0).decode(errors="replace").strip()
+        holder = os.pread(handle, 64, 0).decode(errors="replace").strip()
         os.close(handle)
-        raise _refusal(root, f"process {owner}" if owner else "another process") from error
+        raise _in_use(root, f"process {holder}" if holder else "another process") from error
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}".encode(), 0)
-    _HELD[name] = Held(handle, token, is_active)
+    _HELD[name] = HeldLock(handle, token, lambda: True)
 
 
-def watch_lock(root: Path, token: str, is_active: Callable[[], bool]) -> None:
-    """Say how to ask whether the query that has the lock still runs."""
+def track_lock_holder(root: Path, token: str, is_active: Callable[[], bool]) -> None:
+    """Set the check whether the query that holds the lock is still active."""
     held = _HELD.get(str((root / LOCK).absolute()))
     if held is not None and held.token == token:
         held.is_active = is_active
 
 
 def release_lock(root: Path, token: str) -> None:
-    """Let the lock go if the query with this token has it."""
+    """Release the lock if the query with this token holds it."""
     name = str((root / LOCK).absolute())
     held = _HELD.get(name)
     if held is not None and held.token == token:
@@ -69,8 +69,8 @@ def release_lock(root: Path, token: str) -> None:
         del _HELD[name]
 
 
-def _refusal(root: Path, who: str) -> EvenflowError:
+def _in_use(root: Path, holder: str) -> EvenflowError:
     return EvenflowError(
-        f"another query works on the state at {root} ({who}); a state has one query at a time: stop that "
-        "one, or give this one a path of its own."
+        f"the state at {root} is in use by another query ({holder}), and a state allows one query at a time; "
+        "stop that query, or use another path for this one."
     )

@@ -1,4 +1,4 @@
-"""Who owns a key, as a Python worker can look it up: a plan without what is slow to import."""
+"""Looking up the owner of a key in Python workers. Keep imports light: Python workers import this module."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from evenflow.plan.table import PlanTable, bucket_of
 if TYPE_CHECKING:
     from evenflow.plan import Plan
 
-Hashes = npt.NDArray[np.int64]  # as Spark has them, and state files are sorted
+Hashes = npt.NDArray[np.int64]  # signed as in Spark, and so sorted in state files
 Bools = npt.NDArray[np.bool_]
 
-STATE_BUCKETS = 4096  # as many as a ring has in a plan, so that a bucket there is a bucket here
+STATE_BUCKETS = 4096  # as many as a plan for a ring has, so that buckets coincide
 
 
 class Owners(NamedTuple):
-    """The compiled table of a plan that splits no key, asked by the hashes of Spark."""
+    """The owners of keys by Spark's hashes: the compiled table of a plan that splits no key."""
 
     table: PlanTable
 
@@ -49,29 +49,29 @@ class Owners(NamedTuple):
         return self.table.route(hashes)
 
     def state_buckets(self, worker: int) -> Bools:
-        """Return which buckets of the state may hold keys of a worker."""
-        theirs = np.zeros(STATE_BUCKETS, np.bool_)
-        mine = np.flatnonzero(self.buckets == worker)
-        first = mine * STATE_BUCKETS // self.buckets.size
-        last = ((mine + 1) * STATE_BUCKETS - 1) // self.buckets.size
+        """Return which state buckets may hold keys of a worker."""
+        held = np.zeros(STATE_BUCKETS, np.bool_)
+        owned = np.flatnonzero(self.buckets == worker)
+        first = owned * STATE_BUCKETS // self.buckets.size
+        last = ((owned + 1) * STATE_BUCKETS - 1) // self.buckets.size
         for offset in range(int((last - first).max(initial=-1)) + 1):
-            theirs[np.minimum(first + offset, last)] = True
-        theirs[bucket_of(self.table.keys[self.table.first_homes == worker], STATE_BUCKETS)] = True
-        return theirs
+            held[np.minimum(first + offset, last)] = True
+        held[bucket_of(self.table.keys[self.table.first_homes == worker], STATE_BUCKETS)] = True
+        return held
 
     def moved_buckets(self, after: Owners) -> Bools:
-        """Return the buckets of the state in which a key has another owner than ``after`` gives it."""
+        """Return which state buckets may hold a key whose owner differs in ``after``."""
         sizes = (self.buckets.size, after.buckets.size, STATE_BUCKETS)
-        begins = np.unique(np.concatenate([_begins(size) for size in sizes]))
-        here, there, state_bucket = ((begins * size) >> 32 for size in sizes)
+        starts = np.unique(np.concatenate([_bucket_starts(size) for size in sizes]))
+        old_bucket, new_bucket, state_bucket = ((starts * size) >> 32 for size in sizes)
         moved = np.zeros(STATE_BUCKETS, np.bool_)
-        moved[state_bucket[self.buckets[here] != after.buckets[there]]] = True
+        moved[state_bucket[self.buckets[old_bucket] != after.buckets[new_bucket]]] = True
         hot = np.concatenate([self.table.keys, after.table.keys])
         moved_keys = hot[self.table.route(hot) != after.table.route(hot)]
         moved[bucket_of(moved_keys, STATE_BUCKETS)] = True
         return moved
 
 
-def _begins(buckets: int) -> npt.NDArray[np.int64]:
-    """Return the smallest upper 32 bits of each bucket."""
+def _bucket_starts(buckets: int) -> npt.NDArray[np.int64]:
+    """Return the smallest upper 32 bits of a hash in each bucket."""
     return ((np.arange(buckets, dtype=np.int64) << 32) + buckets - 1) // buckets

@@ -1,4 +1,4 @@
-"""The class that users of ``stateful`` write: what a key remembers, and what its rows do to that."""
+"""The base class that users of ``stateful`` derive from."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ State = dict[str, Any]
 
 
 class KeyedProcessor:
-    """Work on the rows of a key with a memory of its own, in the one place where the key lives.
+    """Processes the rows of each key, with state per key, on the worker that owns the key.
 
-    ``state`` types the memory: columns of a table that anyone can query; nothing is ever pickled into storage
-    or out of it. Maps are dicts, arrays lists, structs dicts, timestamps aware and in UTC. A key is the value
-    of its column, or a tuple where it has several.
+    ``state`` declares the columns of the state, stored in a table that can be queried; nothing is pickled.
+    Maps and structs are dicts, arrays are lists, timestamps have the time zone UTC. A key is the value of its
+    column, or a tuple if it has several columns.
 
-    ``process`` and ``expire`` return the new state, or None to forget the key, and a list of outputs. A third
-    element is the time at which the key should be looked at again if no row of it comes: then ``expire`` is
-    called. Without one the key never expires. ``clock`` says what time that is: "processing" (of the machine,
-    the same for a whole batch) or "event" (the watermark: the largest event time seen less the delay). Inside
-    of both methods ``self.now`` is that time; None while there is no watermark yet.
+    ``process`` and ``expire`` return the new state, or None to remove the key, and a list of outputs. An
+    optional third element is an expiry time: ``expire`` is called at that time unless rows of the key arrive
+    before. Without one, the key never expires. ``clock`` selects the time: "processing" (the driver's clock,
+    constant within a batch) or "event" (the watermark: the largest event time so far minus the delay). In
+    both methods, ``self.now`` is the current time; None while there is no watermark.
 
-    A processor holds no other memory: which process runs it, and for which keys, changes from batch to batch.
+    Do not keep other state in the processor: the process that runs it, and its keys, change between batches.
 
     >>> class Vwap(KeyedProcessor):
     ...     state = "notional double, volume double"
@@ -41,18 +41,18 @@ class KeyedProcessor:
     """
 
     state: ClassVar[str | StructType]
-    rows: ClassVar[str] = "arrow"  # or "pandas": what ``process`` gets
+    rows: ClassVar[str] = "arrow"  # or "pandas": the format of the rows passed to ``process``
     clock: ClassVar[str] = "processing"
     now: datetime | None = None
 
     def start(self, key: Any) -> State:
-        """Return the first state of a key: a dict of the declared columns."""
+        """Return the initial state of a key: a dict of the declared columns."""
         raise NotImplementedError
 
     def process(self, key: Any, state: State, rows: Any) -> tuple[Any, ...]:
-        """Take the rows of one key in this batch, in input order; return the new state and the outputs."""
+        """Process the rows of one key in this batch, in input order; return the new state and the outputs."""
         raise NotImplementedError
 
     def expire(self, key: Any, state: State) -> tuple[Any, ...]:
-        """Take a key whose time has come; return as ``process`` does. By default it is forgotten."""
+        """Handle a key that has expired; return as ``process`` does. By default, the key is removed."""
         return None, []

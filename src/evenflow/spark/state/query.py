@@ -1,4 +1,4 @@
-"""What ``stateful`` returns, and what its ``start`` returns: a query that can be watched and rescaled."""
+"""The writer that ``stateful`` returns, and the running query that its ``start`` returns."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from evenflow.spark.routing.options import check_workers
 from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.commit_protocol import DECISIONS, MicroBatches, Sink
 from evenflow.spark.state.continuity import check_start
-from evenflow.spark.state.lock import release_lock, take_lock, watch_lock
+from evenflow.spark.state.lock import release_lock, take_lock, track_lock_holder
 from evenflow.spark.state.query_config import QueryConfig
-from evenflow.spark.state.table import StateTable, history, opened
+from evenflow.spark.state.table import StateTable, history, open_table
 
 BATCH_COLUMN = "batch"
 
 
 @dataclass(frozen=True)
 class StateLoads:
-    """What each worker carried in the last micro-batch; lists have one value per worker."""
+    """The load of each worker in the last micro-batch; lists have one value per worker."""
 
     batch: int
     rows: list[int]
-    seconds: list[float]  # that it worked
+    seconds: list[float]  # busy time
     keys: list[int]  # touched
     written: list[int]  # bytes of state
-    read: list[int]  # bytes of state files; what a worker's process still has in memory is not read again
+    read: list[int]  # bytes of state files, excluding what was cached in memory
     late: int  # rows
     expired: int  # keys
-    state_keys: int  # held in all
+    state_keys: int  # total number of keys with state
 
     @property
     def workers(self) -> int:
@@ -44,7 +44,7 @@ class StateLoads:
 
 @dataclass(frozen=True)
 class WriteTo:
-    """A sink that writes each batch to a folder of its own, so that the same batch again replaces itself."""
+    """A sink that writes each batch to its own directory; idempotent, since a replay overwrites it."""
 
     path: str
     format: str
@@ -55,7 +55,7 @@ class WriteTo:
 
 
 class StatefulWriter:
-    """A stateful stream that has not been started."""
+    """A stateful query that has not been started."""
 
     def __init__(self, frame: DataFrame, config: QueryConfig):
         self.frame = frame
@@ -66,10 +66,10 @@ class StatefulWriter:
     ) -> StatefulQuery:
         """Start the query. ``sink(df, batch_id)`` gets the outputs of each micro-batch.
 
-        It may be called again for the last batch after a restart, with the very same rows. A path is written
-        to in ``format`` ("parquet" if it is None), every batch into a folder ``batch=N`` of its own.
-        ``trigger`` is as for ``DataStreamWriter.trigger``: ``processingTime="5 seconds"``,
-        ``availableNow=True``.
+        It may be called again for the last batch after a restart, with exactly the same rows, so it must be
+        idempotent. If ``sink`` is a path, each batch is written to its own directory ``batch=N`` below it, in
+        ``format`` ("parquet" by default). ``trigger`` is as for ``DataStreamWriter.trigger``:
+        ``processingTime="5 seconds"``, ``availableNow=True``.
         """
         config, root = self.config, Path(self.config.root)
         batches = MicroBatches(config, self._sink(sink, format))
@@ -78,7 +78,7 @@ class StatefulWriter:
         take_lock(root, config.token)
         try:
             check_start(config, spark)
-            if remote:  # the process that commits takes the lock itself
+            if remote:  # the server process that commits takes the lock
                 release_lock(root, config.token)
             else:
                 batches.table().files()
@@ -90,15 +90,15 @@ class StatefulWriter:
         except BaseException:
             release_lock(root, config.token)
             raise
-        watch_lock(root, config.token, lambda: bool(query.isActive))
+        track_lock_holder(root, config.token, lambda: bool(query.isActive))
         return StatefulQuery(query, config)
 
     def _sink(self, sink: Any, format: str | None) -> Sink:
         if isinstance(sink, str | Path):
             if BATCH_COLUMN in (field.name.lower() for field in self.config.output.fields):
                 raise EvenflowError(
-                    f"output has a column {BATCH_COLUMN!r}, which is the name of the folders at {str(sink)!r}"
-                    "; rename it."
+                    f"schema has a column {BATCH_COLUMN!r}, which names the directories below "
+                    f"{str(sink)!r}; rename it."
                 )
             return WriteTo(str(sink), format or "parquet")
         if not callable(sink):
@@ -106,46 +106,46 @@ class StatefulWriter:
                 f"sink is {sink!r}; pass a function of a DataFrame and a batch id, or a path."
             )
         if format is not None:
-            raise EvenflowError(f"format is {format!r} and sink is a function; a format goes with a path.")
+            raise EvenflowError(f"format is {format!r} but sink is a function; omit format, or pass a path.")
         return sink
 
 
 class StatefulQuery:
-    """A running stateful query. Has all that Spark's StreamingQuery has, and what is here."""
+    """A running stateful query: all attributes of Spark's StreamingQuery, and those defined here."""
 
     def __init__(self, query: Any, config: QueryConfig):
         self.query = query
         self.config = config
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("query", "setting"):  # not set yet
+        if name in ("query", "config"):  # not set yet, as while unpickling
             raise AttributeError(name)
         return getattr(self.query, name)
 
     def stop(self) -> None:
-        """Stop the query, and let others work on its state."""
+        """Stop the query and release the lock on its state."""
         self.query.stop()
         release_lock(Path(self.config.root), self.config.token)
 
     def rescale(self, workers: int) -> None:
-        """Go on with another number of workers from the next micro-batch on, also after a restart."""
+        """Change the number of workers from the next micro-batch on; the change survives restarts."""
         check_workers(workers)
         control, root = Control(self.config.control), Path(self.config.root)
-        asked = control.read(RESCALE, RESCALE)
-        followed = next((committed.rescaled for _, committed in history(root)), 0)
-        latest = max(followed, 0 if asked is None else int(asked[0]["serial"]))
+        request = control.read(RESCALE, RESCALE)
+        applied = next((committed.rescaled for _, committed in history(root)), 0)
+        latest = max(applied, 0 if request is None else int(request[0]["serial"]))
         header = {
-            "serial": max(time.time_ns(), latest + 1),  # a clock may be behind that of the last request
+            "serial": max(time.time_ns(), latest + 1),  # this clock may be behind the one of the last request
             "workers": workers,
-            "state": str(opened(root).metadata().id) if StateTable.exists(root) else None,
+            "state": str(open_table(root).metadata().id) if StateTable.exists(root) else None,
         }
         if not control.write(RESCALE, RESCALE, header, {}):
             raise EvenflowError(
-                f"the request cannot be written to {self.config.control}; make that folder writable."
+                f"cannot write the request to {self.config.control}; make that directory writable."
             )
 
     def loads(self) -> StateLoads:
-        """Return what each worker carried in the last committed batch."""
+        """Return the load of each worker in the last committed batch."""
         for _, committed in history(Path(self.config.root)):
             loads = committed.loads
             return StateLoads(
@@ -159,16 +159,16 @@ class StatefulQuery:
                 expired=sum(loads["expired"]),
                 state_keys=loads["state_keys"],
             )
-        raise EvenflowError("no batch is committed yet; wait for one.")
+        raise EvenflowError("no batch has been committed yet; wait for one.")
 
     def migrations(self) -> list[dict[str, Any]]:
-        """Return what moved to new owners, oldest first: batch, workers, keys, bytes, and the ideal."""
+        """Return the migrations of keys to new owners, oldest first: batch, workers, keys, bytes, ideal."""
         return list(Control(Path(self.config.control) / DECISIONS).notes("migration"))
 
     def gaps(self) -> list[dict[str, Any]]:
-        """Return what ``accept_gap=True`` accepted, oldest first: batches and ids of both sides."""
+        """Return the gaps that ``accept_gap=True`` accepted, oldest first: batches and ids of both sides."""
         return list(Control(Path(self.config.control) / DECISIONS).notes("gap"))
 
     def decisions(self) -> list[dict[str, Any]]:
-        """Return what the adaptivity loop decided after each batch, oldest first, with its numbers."""
+        """Return the decisions of the adaptivity loop, oldest first, with its measurements."""
         return list(Control(Path(self.config.control) / DECISIONS).notes("decision"))

@@ -1,4 +1,4 @@
-"""What the caller of ``stateful`` asked for, checked; goes to other processes as it is."""
+"""The checked arguments of ``stateful``, as sent to other processes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from evenflow.spark.state.schema import StateLayout
 
 @dataclass(frozen=True)
 class QueryConfig:
-    """Everything that a micro-batch needs to know beside what the state's table holds."""
+    """Everything a micro-batch needs besides the state table."""
 
     root: str
     token: str  # of this run
     control: str
     checkpoint: str
     processor: KeyedProcessor
-    layout: Layout  # of the frame's columns, which have numbers for names; the hash is the first key
+    layout: Layout  # of the frame's numbered columns; the hash is the first key column
     state: StateLayout
     output: T.StructType
     output_arrow: pa.Schema
@@ -39,8 +39,8 @@ class QueryConfig:
     delay: int  # microseconds
     late: str
     keep: float  # seconds
-    beat: int | None  # the column that marks heartbeats
-    accept_gap: bool  # go on where state and checkpoint do not belong together
+    beat: int | None  # index of the column that flags heartbeats
+    accept_gap: bool  # continue if state and checkpoint do not belong together
 
     @property
     def name(self) -> str:
@@ -48,6 +48,6 @@ class QueryConfig:
         return type(self.processor).__name__
 
     @property
-    def asked(self) -> Any:
-        """The number of workers as the caller gave it, to see a change after a restart."""
+    def requested_workers(self) -> Any:
+        """The ``workers`` argument, to detect a change after a restart."""
         return self.workers if self.auto is None else repr(self.auto)

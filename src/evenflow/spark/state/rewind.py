@@ -1,7 +1,7 @@
-"""`rewind_state`: put a state back to an earlier batch, so that it fits an older checkpoint.
+"""`rewind_state`: restore a state to an earlier batch, so that it matches an older checkpoint.
 
-The table is a history: files that later batches replaced stay for the time ``keep``. Going back is one more
-commit, which lists the files of the earlier version again; nothing is written or read but that.
+The table keeps its history: superseded files are retained for the time ``keep``. A rewind is one more commit
+that lists the files of an earlier version; no data is copied.
 """
 
 from __future__ import annotations
@@ -16,24 +16,32 @@ from evenflow.errors import EvenflowError
 from evenflow.spark.monitoring.control_dir import Control, local_path
 from evenflow.spark.state.files import DamagedFile, StateFile, read_footer
 from evenflow.spark.state.lock import release_lock, take_lock
-from evenflow.spark.state.schema import OURS, StateLayout
-from evenflow.spark.state.table import Committed, StateTable, described, history, live_files, opened
+from evenflow.spark.state.schema import METADATA_SCHEMA, StateLayout
+from evenflow.spark.state.table import (
+    Committed,
+    StateTable,
+    history,
+    live_files,
+    open_table,
+    read_description,
+)
 
 
 def rewind_state(path: str | Path, batch: int) -> None:
-    """Put the state of a stopped `stateful` query back to what it was after a batch.
+    """Restore the state of a stopped `stateful` query to an earlier batch.
 
-    Later batches are undone. Use it after restoring a checkpoint that is older than the state; the query's
-    refusal names the batch. Possible as long as the files of that batch are kept (``keep`` of `stateful`).
+    Later batches are undone. Use it after restoring a checkpoint that is older than the state; the error at
+    the start of the query names the batch. Possible as long as the batch is kept (see ``keep`` of
+    `stateful`).
 
     Parameters
     ----------
     path : str or Path
-        The path that ``stateful`` was given as ``state``.
+        The path passed to ``stateful`` as ``state``.
     batch : int
-        The batch to go back to.
+        The batch to restore.
     """
-    root, token = local_path(path), uuid4().hex
+    root, token = local_path(path, "path"), uuid4().hex
     if not StateTable.exists(root):
         raise EvenflowError(f"there is no state at {root}; check the path.")
     take_lock(root, token)
@@ -42,10 +50,12 @@ def rewind_state(path: str | Path, batch: int) -> None:
         now = table.committed
         if now is None or now.batch == batch:
             if now is None:
-                raise EvenflowError(f"the state at {root} has no batch yet; there is nothing to go back to.")
+                raise EvenflowError(
+                    f"batch is {batch}, but the state at {root} has no batch yet; start the query first."
+                )
             return
         version, committed, target = _version_of(root, batch)
-        live = {  # their footers are not read: one of them may be why
+        live = {  # footers are not read: a damaged one may be the reason to rewind
             name: StateFile(name, size, rows=0, first=0, last=0, worker=0, earliest=None, bits="")
             for name, size in live_files(table.table).items()
         }
@@ -60,19 +70,19 @@ def rewind_state(path: str | Path, batch: int) -> None:
 
 
 def stored_layout(root: Path) -> StateLayout:
-    """Return the columns of a state as its table declares them."""
-    table = opened(root)
-    keys = described(table, root)["keys"]
+    """Return the columns of a state as declared by its table."""
+    table = open_table(root)
+    keys = read_description(table, root)["keys"]
     fields = list(pa.schema(table.schema().to_arrow()))
-    ours = {*keys, *OURS.names}
+    other = {*keys, *METADATA_SCHEMA.names}
     return StateLayout(
         pa.schema([field for name in keys for field in fields if field.name == name]),
-        pa.schema([field for field in fields if field.name not in ours]),
+        pa.schema([field for field in fields if field.name not in other]),
     )
 
 
 def batch_to_rewind_to(root: Path, query: str, spark_batch: int, offsets: str | None) -> int | None:
-    """Return the state's number for one of Spark's batches if the state can go back to it."""
+    """Return the state's number for one of Spark's batches, or None if the state cannot be rewound to it."""
     for version, committed in history(root):
         same = committed.query == query and committed.spark_batch == spark_batch
         same = same and (offsets is None or committed.offsets in (None, offsets))
@@ -89,16 +99,14 @@ def _version_of(root: Path, batch: int) -> tuple[int, Committed, dict[str, State
             return version, committed, files
         if files is not None:
             kept.add(committed.batch)
-    known = ", ".join(map(str, sorted(kept))) or "none"
-    raise EvenflowError(
-        f"batch is {batch}, and the state at {root} cannot go back to it; batches that are kept: {known}."
-    )
+    choice = f"choose one of {', '.join(map(str, sorted(kept)))}" if kept else "no batch is kept"
+    raise EvenflowError(f"batch is {batch}, which the state at {root} no longer has in full; {choice}.")
 
 
 def _files(root: Path, version: int) -> dict[str, StateFile] | None:
-    """Return the files of a version; None unless all are there."""
+    """Return the files of a version; None if one is missing or damaged."""
     try:
-        live = live_files(opened(root, version))
+        live = live_files(open_table(root, version))
         return {name: read_footer(root, name, size) for name, size in live.items()}
     except (EvenflowError, DamagedFile):
         return None

@@ -1,8 +1,8 @@
-"""What a row of the state table holds: the key, the state, and four columns of ours.
+"""The columns of the state table: the key, the state, and four metadata columns.
 
-The table is a history: every batch adds the keys that it touched, the newest row of a key counts, and a key
-that was forgotten has a row that says so. All columns have types of their own that any reader of Delta tables
-knows. Light to import: a Python worker does.
+Every batch appends the keys it touched. The newest row of a key counts; a removed key has a row that marks it
+as removed. All columns have types that any reader of Delta tables supports. Keep imports light: Python
+workers import this module.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from evenflow.errors import EvenflowError
 
 HASH = "__evenflow_hash"  # xxhash64 of the key's columns
 BATCH = "__evenflow_batch"  # the batch that wrote this row
-UNTIL = "__evenflow_until"  # when the key expires
-REMOVED = "__evenflow_removed"  # the key was forgotten
+EXPIRES = "__evenflow_until"  # expiry time of the key
+REMOVED = "__evenflow_removed"  # whether the key was removed
 
-OURS = pa.schema(
+METADATA_SCHEMA = pa.schema(
     [
         pa.field(HASH, pa.int64()),
         pa.field(BATCH, pa.int64()),
-        pa.field(UNTIL, pa.timestamp("us", "UTC")),
+        pa.field(EXPIRES, pa.timestamp("us", "UTC")),
         pa.field(REMOVED, pa.bool_()),
     ]
 )
@@ -32,7 +32,7 @@ OURS = pa.schema(
 
 @dataclass(frozen=True)
 class StateLayout:
-    """Columns of the key and of the state, under the names that the user gave them."""
+    """The columns of the key and of the state, as the user named them."""
 
     keys: pa.Schema
     state: pa.Schema
@@ -41,21 +41,23 @@ class StateLayout:
         names = [name.lower() for name in self.keys.names]
         for name in self.keys.names:
             if names.count(name.lower()) > 1:
-                raise EvenflowError(f"key has two columns named {name!r}; give one an alias.")
+                raise EvenflowError(f"key has two columns named {name!r}; rename one with an alias.")
         for name in self.state.names:
             if name.lower() in names:
                 raise EvenflowError(
-                    f"state declares {name!r}, which is a column of the key too and stored anyway; rename it."
+                    f"state declares {name!r}, which is also a column of the key; rename or remove it."
                 )
             if name.lower().startswith("__evenflow_"):
-                raise EvenflowError(f"state declares {name!r}; names that begin with __evenflow_ are ours.")
+                raise EvenflowError(
+                    f"state declares {name!r}; rename it, since the prefix __evenflow_ is reserved."
+                )
         for field in [*self.keys, *self.state]:
-            check_kept(field.type, field.name, "state table")
+            check_storable(field.type, field.name, "state table")
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """All columns; all may be null, since a forgotten key has no state."""
-        return pa.schema([field.with_nullable(True) for field in [*self.keys, *self.state, *OURS]])
+        """All columns; all are nullable, since a removed key has no state."""
+        return pa.schema([field.with_nullable(True) for field in [*self.keys, *self.state, *METADATA_SCHEMA]])
 
     @property
     def key_names(self) -> list[str]:
@@ -63,11 +65,11 @@ class StateLayout:
         return self.keys.names
 
 
-def check_kept(kind: pa.DataType, name: str, where: str) -> None:
-    """Refuse a type that no parquet file or Delta table keeps as it is."""
+def check_storable(kind: pa.DataType, name: str, where: str) -> None:
+    """Refuse a type that Parquet files and Delta tables cannot store unchanged."""
     if kinds.is_null(kind) or kinds.is_duration(kind) or kinds.is_interval(kind) or kinds.is_time(kind):
         raise EvenflowError(
-            f"column {name!r} is {kind}, which a {where} does not keep; use a number, text or a timestamp."
+            f"column {name!r} is {kind}, which a {where} cannot store; use a number, text or a timestamp."
         )
-    for place in range(kind.num_fields if kinds.is_nested(kind) else 0):
-        check_kept(kind.field(place).type, name, where)
+    for index in range(kind.num_fields if kinds.is_nested(kind) else 0):
+        check_storable(kind.field(index).type, name, where)

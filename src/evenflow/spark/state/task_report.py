@@ -1,4 +1,4 @@
-"""What one worker's task reports of a micro-batch or of a compaction: one row, one column of JSON."""
+"""The report of a worker's task in a micro-batch or a compaction: one row with a column of JSON."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SCHEMA = "report string"
 
 @dataclass(frozen=True)
 class TaskReport:
-    """The report of a task that succeeded, or of one that met a damaged file."""
+    """The report of a task that succeeded, or that found a damaged file."""
 
     worker: int
-    state: StateFile | None = None  # the file that it wrote
-    outputs: dict[str, Any] | None = None  # name and size of its staged outputs
+    state: StateFile | None = None  # the file written
+    outputs: dict[str, Any] | None = None  # name and size of the staged outputs
     rows: int = 0
     seconds: float = 0.0
     keys: list[int] = field(default_factory=list)  # hashes of the hottest keys
-    counts: list[int] = field(default_factory=list)  # rows of each of them
-    buckets: list[int] = field(default_factory=list)  # that had rows
-    bucket_rows: list[int] = field(default_factory=list)  # rows of each of them
+    counts: list[int] = field(default_factory=list)  # rows of each of these keys
+    buckets: list[int] = field(default_factory=list)  # with rows
+    bucket_rows: list[int] = field(default_factory=list)  # rows of each of these buckets
     touched: int = 0  # keys written
     created: int = 0
     forgotten: int = 0
@@ -36,21 +36,21 @@ class TaskReport:
     state_bytes: int = 0
     moved_keys: int = 0
     moved_bytes: int = 0
-    damaged: str | None = None  # the name of a file that cannot be read
-    why: str = ""
+    damaged: str | None = None  # name of a file that cannot be read
+    reason: str = ""
 
     @staticmethod
-    def of_damage(worker: int, error: DamagedFile) -> TaskReport:
-        """Return the report of a task that met a damaged file."""
-        return TaskReport(worker, damaged=error.name, why=error.why)
+    def for_damaged_file(worker: int, error: DamagedFile) -> TaskReport:
+        """Return the report of a task that found a damaged file."""
+        return TaskReport(worker, damaged=error.name, reason=error.reason)
 
     def row(self) -> pa.RecordBatch:
-        """Return the report as the one row of a task."""
+        """Return the report as the output row of the task."""
         return pa.record_batch({"report": pa.array([json.dumps(asdict(self))])})
 
     @staticmethod
     def from_json(text: str) -> TaskReport:
-        """Read a report."""
+        """Return a report from its JSON."""
         saved = json.loads(text)
         state = saved.pop("state")
         return TaskReport(**saved, state=None if state is None else StateFile(**state))

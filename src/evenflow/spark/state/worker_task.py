@@ -1,9 +1,9 @@
-"""What a Python worker does for ``stateful``: one pass over the rows that were placed on it.
+"""The task of ``stateful``: one pass over the rows of a worker.
 
-Rows come sorted by the key's hash and the key, so they are cut where the key changes. For the keys of a
-portion the state is looked up at once, the processor runs key by key, and at the end the touched keys go to
-one new state file, the outputs to another. Both have names of their own; they count only if the driver
-commits them, so a task that dies, or runs twice, leaves nothing but a file that is swept.
+Rows arrive sorted by the key's hash and the key, and are split where the key changes. The state of a group of
+keys is looked up at once, the processor runs key by key, and at the end the touched keys are written to a new
+state file and the outputs to another. Both have unique names and count only once the driver commits them, so
+a task that dies or runs twice leaves only a file that is swept later.
 """
 
 from __future__ import annotations
@@ -21,90 +21,93 @@ import pyarrow.compute as pc
 
 from evenflow.plan.table import bucket_of
 from evenflow.spark.grouped.record_columns import Records, to_values
-from evenflow.spark.grouped.runs import HANDED, Batches, Layout, cut, failure, same, to_pandas
-from evenflow.spark.state.batch_time import Time
-from evenflow.spark.state.files import NEVER, DamagedFile, Piece, StateFile, StateReader, write_state
+from evenflow.spark.grouped.runs import (
+    ROW_FORMATS,
+    Batches,
+    Layout,
+    equal_keys,
+    failure,
+    join_group,
+    split_runs,
+)
+from evenflow.spark.state.batch_time import BatchTime
+from evenflow.spark.state.files import NEVER, DamagedFile, RowGroup, StateFile, StateReader, write_state
 from evenflow.spark.state.owner_lookup import Bools, Hashes, Owners
 from evenflow.spark.state.processor import KeyedProcessor
-from evenflow.spark.state.results import Given
+from evenflow.spark.state.results import ProcessorResults
 from evenflow.spark.state.schema import HASH, REMOVED, StateLayout
-from evenflow.spark.state.staged_outputs import Outputs
+from evenflow.spark.state.staged_outputs import StagedOutputs
 from evenflow.spark.state.task_report import TaskReport
 from evenflow.spark.task import current_worker
 
-NAMED = 1000  # keys that a worker names, the hottest
+MAX_REPORTED_KEYS = 1000  # hottest keys in a worker's report
 
 
-class Portion(NamedTuple):
-    """Some keys, each with all of its rows; the first column of the keys is their hash."""
+class KeyGroups(NamedTuple):
+    """Several keys, each with all of its rows; the first key column is the hash."""
 
     keys: list[pa.Array]
     groups: list[Any]
 
 
-def portions(batches: Batches, layout: Layout, rows: str) -> Iterator[Portion]:
-    """Yield keys with all of their rows; the last key of a batch waits for the next one."""
-    waiting: list[pa.RecordBatch] = []
+def key_groups(batches: Batches, layout: Layout, rows: str) -> Iterator[KeyGroups]:
+    """Yield keys with all of their rows; the last key of a batch is held until the next one."""
+    pending: list[pa.RecordBatch] = []
     last: list[pa.Array] | None = None
-    for here in cut(batches, layout):
-        runs = list(zip(here.starts, here.ends, strict=True))
-        if here.goes_on:
+    for batch in split_runs(batches, layout):
+        runs = list(zip(batch.starts, batch.ends, strict=True))
+        if batch.continues:
             start, end = runs.pop(0)
-            waiting.append(here.rows.slice(start, end - start))
+            pending.append(batch.rows.slice(start, end - start))
         if not runs:
             continue
-        begun, group = here.new_keys(), HANDED[rows](here.rows)
+        new_keys, group = batch.new_keys(), ROW_FORMATS[rows](batch.rows)
         groups = [group(start, end) for start, end in runs[:-1]]
-        keys = [key.slice(0, len(groups)) for key in begun]
+        keys = [key.slice(0, len(groups)) for key in new_keys]
         if last is not None:
-            groups.insert(0, _whole(waiting, rows))
+            groups.insert(0, join_group(pending, rows))
             keys = [pa.concat_arrays([before, key]) for before, key in zip(last, keys, strict=True)]
         start, end = runs[-1]
-        waiting = [here.rows.slice(start, end - start)]
-        last = [key.slice(len(runs) - 1) for key in begun]
+        pending = [batch.rows.slice(start, end - start)]
+        last = [key.slice(len(runs) - 1) for key in new_keys]
         if groups:
-            yield Portion(keys, groups)
+            yield KeyGroups(keys, groups)
     if last is not None:
-        yield Portion(last, [_whole(waiting, rows)])
-
-
-def _whole(pieces: list[pa.RecordBatch], rows: str) -> Any:
-    table = pa.Table.from_batches(pieces)
-    return to_pandas(table) if rows == "pandas" else table
+        yield KeyGroups(last, [join_group(pending, rows)])
 
 
 @dataclass(frozen=True)
-class Work:
-    """One micro-batch's work, the same for all workers; which of them this is, the task knows."""
+class TaskSpec:
+    """The task of a micro-batch, identical for all workers; the worker is the number of the partition."""
 
     processor: KeyedProcessor
     name: str
     root: str
     batch: int
-    layout: Layout  # the key's hash comes first among the keys
+    layout: Layout  # the hash is the first key column
     state: StateLayout
     output: pa.Schema
     owners: Owners
-    before: Owners | None  # who owned keys until now, if that has changed
+    before: Owners | None  # the previous owners, if they differ
     files: tuple[StateFile, ...]
-    needed: tuple[tuple[int, ...], ...]  # of each worker: the files that may hold its keys
-    time: Time
+    needed: tuple[tuple[int, ...], ...]  # per worker: indices of the files that may hold its keys
+    time: BatchTime
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Work on one partition; yield its report."""
+        """Run the task of this partition; yield its report."""
         worker = current_worker()
         try:
             report = Task(self, worker).run(batches)
         except DamagedFile as error:
-            report = TaskReport.of_damage(worker, error)
+            report = TaskReport.for_damaged_file(worker, error)
         yield report.row()
 
 
 @dataclass
 class Task:
-    """The work of one worker in one micro-batch."""
+    """The task of one worker in one micro-batch."""
 
-    work: Work
+    spec: TaskSpec
     worker: int
     rows: int = 0
     late: int = 0
@@ -118,33 +121,35 @@ class Task:
     forgotten: int = 0
 
     def __post_init__(self) -> None:
-        work = self.work
-        files = [work.files[number] for number in work.needed[self.worker]]
-        self.reader = StateReader(Path(work.root), files, work.state.key_names)
-        self.reader.cache.keep_only(self.reader.root, work.files)
-        self.states = Records(work.name, work.state.state, "state")
-        self.outputs = Outputs(work.root, work.batch, self.worker, Records(work.name, work.output, "output"))
-        self.processor = work.processor
-        self.processor.now = work.time.moment
+        spec = self.spec
+        files = [spec.files[number] for number in spec.needed[self.worker]]
+        self.reader = StateReader(Path(spec.root), files, spec.state.key_names)
+        self.reader.cache.retain(self.reader.root, spec.files)
+        self.states = Records(spec.name, spec.state.state, "state")
+        self.outputs = StagedOutputs(
+            spec.root, spec.batch, self.worker, Records(spec.name, spec.output, "output")
+        )
+        self.processor = spec.processor
+        self.processor.now = spec.time.moment
 
     def run(self, batches: Batches) -> TaskReport:
-        """Take all rows, then the keys whose time has come; write, and report."""
-        moved = self._fetch_moved() if self.work.before is not None else {"keys": 0, "bytes": 0}
-        began = time.perf_counter()  # to fetch keys that moved says nothing of a worker's speed
+        """Process all rows, then the expired keys; write the results and return a report."""
+        moved = self._fetch_moved()
+        began = time.perf_counter()  # excludes fetching moved keys, which does not reflect the worker's speed
         try:
-            for portion in portions(self._incoming(batches), self.work.layout, self.processor.rows):
+            for portion in key_groups(self._incoming(batches), self.spec.layout, self.processor.rows):
                 self._process(portion)
             self._expire()
             outputs = self.outputs.close()
         except BaseException:
-            self.outputs.abandon()
+            self.outputs.abort()
             raise
         written = self._write()
         seconds = time.perf_counter() - began - self.waited
         hashes = np.concatenate(self.hashes) if self.hashes else np.zeros(0, np.int64)
         counts = np.concatenate(self.counts) if self.counts else np.zeros(0, np.int64)
-        hottest = np.argsort(-counts, kind="stable")[:NAMED]
-        per_bucket = np.bincount(bucket_of(hashes, self.work.owners.buckets.size), counts).astype(np.int64)
+        hottest = np.argsort(-counts, kind="stable")[:MAX_REPORTED_KEYS]
+        per_bucket = np.bincount(bucket_of(hashes, self.spec.owners.buckets.size), counts).astype(np.int64)
         return TaskReport(
             worker=self.worker,
             rows=self.rows,
@@ -168,20 +173,20 @@ class Task:
         )
 
     def _incoming(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Pass batches on, without late rows where these are dropped; the waiting for them is no work."""
-        given, clock = iter(batches), self.work.time
+        """Yield batches, without late rows if these are dropped, and measure the time waiting for input."""
+        source, clock = iter(batches), self.spec.time
         while True:
             start = time.perf_counter()
-            batch = next(given, None)
+            batch = next(source, None)
             self.waited += time.perf_counter() - start
             if batch is None:
                 return
             if clock.column is not None:
-                batch = self._look_at_times(batch, clock)
+                batch = self._drop_late(batch, clock)
             self.rows += batch.num_rows
             yield batch
 
-    def _look_at_times(self, batch: pa.RecordBatch, clock: Time) -> pa.RecordBatch:
+    def _drop_late(self, batch: pa.RecordBatch, clock: BatchTime) -> pa.RecordBatch:
         times = batch.column(clock.column).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
         latest = pc.max(times).as_py()
         if latest is not None:
@@ -192,17 +197,17 @@ class Task:
         self.late += pc.sum(late).as_py() or 0
         return batch.filter(pc.invert(late)) if clock.late == "drop" else batch
 
-    def _process(self, portion: Portion) -> None:
-        """Run the processor over some keys."""
+    def _process(self, portion: KeyGroups) -> None:
+        """Run the processor over a group of keys."""
         hashes = portion.keys[0].to_numpy()
         keys = self._as_stored(portion.keys[1:])
         values = _key_values(keys)
-        stored = self.reader.find(hashes, keys).states(self.work.state.state.names)
+        stored = self.reader.find(hashes, keys).states(self.spec.state.state.names)
         self.hashes.append(hashes)
         self.counts.append(np.array([len(group) for group in portion.groups], np.int64))
-        processor, names = self.processor, self.work.state.state.names
-        given = Given(self, keys, hashes)
-        begun = np.array([state is None for state in stored], np.bool_)
+        processor, names = self.processor, self.spec.state.state.names
+        results = ProcessorResults(self, keys, hashes)
+        is_new = np.array([state is None for state in stored], np.bool_)
         for row, (key, state, group) in enumerate(zip(values, stored, portion.groups, strict=True)):
             try:
                 if state is None:
@@ -212,82 +217,83 @@ class Task:
                     now = dict(zip(names, state, strict=True))
                 result = processor.process(key, now, group)
             except Exception as error:
-                raise failure(f"{self.work.name}.process", given.where(row), error) from error
-            given.take(row, result, "process")
-        given.done()
-        self.created += int((begun & ~given.removed).sum())
-        self.forgotten += int((~begun & given.removed).sum())
+                raise failure(f"{self.spec.name}.process", results.label(row), error) from error
+            results.add(row, result, "process")
+        results.flush()
+        self.created += int((is_new & ~results.removed).sum())
+        self.forgotten += int((~is_new & results.removed).sum())
 
     def _as_stored(self, keys: Sequence[pa.Array]) -> list[pa.Array]:
         return [
             key if key.type == stored.type else key.cast(stored.type)
-            for key, stored in zip(keys, self.work.state.keys, strict=True)
+            for key, stored in zip(keys, self.spec.state.keys, strict=True)
         ]
 
     def _expire(self) -> None:
-        """Run the processor over the keys that are due and had no rows."""
-        now = self.work.time.now
+        """Run the processor over the expired keys without rows in this batch."""
+        now = self.spec.time.now
         if now is None:
             return
         due = self._due(now)
         if due is None:
             return
-        keys = [due.column(name).chunk(0) for name in self.work.state.key_names]
-        names = self.work.state.state.names
-        columns = [due.column(name).to_pylist(maps_as_pydicts="strict") for name in names]
-        given = Given(self, keys, due.column(HASH).to_numpy())
+        keys = [due.column(name).chunk(0) for name in self.spec.state.key_names]
+        names = self.spec.state.state.names
+        columns = [to_values(due.column(name)) for name in names]
+        results = ProcessorResults(self, keys, due.column(HASH).to_numpy())
         for row, (key, state) in enumerate(zip(_key_values(keys), zip(*columns, strict=True), strict=True)):
             try:
                 result = self.processor.expire(key, dict(zip(names, state, strict=True)))
             except Exception as error:
-                raise failure(f"{self.work.name}.expire", given.where(row), error) from error
-            given.take(row, result, "expire")
-        given.done()
+                raise failure(f"{self.spec.name}.expire", results.label(row), error) from error
+            results.add(row, result, "expire")
+        results.flush()
         self.expired = due.num_rows
-        self.forgotten += int(given.removed.sum())
+        self.forgotten += int(results.removed.sum())
 
     def _due(self, now: int) -> pa.Table | None:
-        """Return the rows of this worker's keys that are due, newest by key, not touched in this batch."""
+        """Return the rows of this worker's expired keys that were not touched in this batch."""
         due = []
         for number, file in enumerate(self.reader.files):
             if file.earliest is None or file.earliest > now:
                 continue
             newer = StateReader(self.reader.root, self.reader.files[:number], self.reader.keys)
-            newer.files = self.reader.files[:number]
-            for piece in self.reader.pieces(file):
-                at = np.flatnonzero(piece.until <= now)
-                at = at[self.work.owners.of_hashes(piece.hashes[at]) == self.worker]
-                at = at[~self._touched(piece, at)]
+            for row_group in self.reader.row_groups(file):
+                at = np.flatnonzero(row_group.expires <= now)
+                at = at[self.spec.owners.of_hashes(row_group.hashes[at]) == self.worker]
+                at = at[~self._touched(row_group, at)]
                 if not at.size:
                     continue
-                rows = piece.rows.take(pa.array(at))
-                known = newer.find(piece.hashes[at], [rows.column(name) for name in self.reader.keys])
-                old = known.piece >= 0
-                piece.until[at[old]] = NEVER  # a row that a newer one replaced stays replaced
+                rows = row_group.rows.take(pa.array(at))
+                matches = newer.find(row_group.hashes[at], [rows.column(name) for name in self.reader.keys])
+                superseded = matches.group_index >= 0
+                row_group.expires[at[superseded]] = NEVER
                 self.reader.bytes_read += newer.bytes_read
                 newer.bytes_read = 0
-                if not old.all():
-                    due.append(rows.take(pa.array(np.flatnonzero(~old))))
+                if not superseded.all():
+                    due.append(rows.take(pa.array(np.flatnonzero(~superseded))))
         return pa.Table.from_batches(due).combine_chunks() if due else None
 
-    def _touched(self, piece: Piece, at: npt.NDArray[np.int64]) -> Bools:
-        """Return which rows of a piece are of keys that had rows in this batch; two keys may share a hash."""
+    def _touched(self, row_group: RowGroup, at: npt.NDArray[np.int64]) -> Bools:
+        """Return which rows of a row group belong to keys touched in this batch; keys may share a hash."""
         touched = np.zeros(at.size, np.bool_)
         for part in self.written:
-            hashes = part.column(HASH).to_numpy()  # sorted, as the rows of a portion come
-            first, last = (np.searchsorted(hashes, piece.hashes[at], side) for side in ("left", "right"))
+            hashes = part.column(HASH).to_numpy()  # sorted, like the input
+            first, last = (np.searchsorted(hashes, row_group.hashes[at], side) for side in ("left", "right"))
             for offset in range(int((last - first).max(initial=0))):
-                here = np.flatnonzero(first + offset < last)
-                rows, others = pa.array(at[here]), pa.array((first + offset)[here])
-                equal = np.ones(here.size, np.bool_)
+                hits = np.flatnonzero(first + offset < last)
+                rows, others = pa.array(at[hits]), pa.array((first + offset)[hits])
+                equal = np.ones(hits.size, np.bool_)
                 for name in self.reader.keys:
-                    equal &= same(piece.rows.column(name).take(rows), part.column(name).take(others))
-                touched[here] |= equal
+                    equal &= equal_keys(
+                        row_group.rows.column(name).take(rows), part.column(name).take(others)
+                    )
+                touched[hits] |= equal
         return touched
 
     def _fetch_moved(self) -> dict[str, int]:
-        """Read the state of the keys that became this worker's, before its rows come; say how much it is."""
-        now, before = self.work.owners, self.work.before
+        """Read the state of the keys that moved to this worker, before its rows; return its size."""
+        now, before = self.spec.owners, self.spec.before
         if before is None:
             return {"keys": 0, "bytes": 0}
 
@@ -309,11 +315,11 @@ class Task:
         if (hashes[1:] < hashes[:-1]).any():
             table = table.take(pa.array(np.argsort(hashes, kind="stable")))
         return write_state(
-            Path(self.work.root), table.combine_chunks(), self.work.batch, self.work.batch, self.worker
+            Path(self.spec.root), table.combine_chunks(), self.spec.batch, self.spec.batch, self.worker
         )
 
 
 def _key_values(keys: Sequence[pa.Array]) -> list[Any]:
-    """Return keys as the processor sees them."""
+    """Return keys as passed to the processor."""
     columns = [to_values(key) for key in keys]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
