@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import evenflow as ef
-from evenflow.plan import make_plan
+from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.plan.counted import Counted
 from evenflow.spark import balance, loads
 from evenflow.spark.monitoring.control_dir import Control
@@ -20,6 +21,7 @@ from evenflow.spark.replanning.batch_stats import BatchStats, plain
 from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
 from evenflow.spark.replanning.replanner import Replanner, read_plan
 from evenflow.spark.routing.placed import Placed
+from evenflow.spark.routing.router_snapshots import STEADY_ROWS_PER_WORKER
 from evenflow.testing import wait_for
 from spark.explained import exchanges
 from spark.stream_files import read_batches, write_batches
@@ -227,12 +229,49 @@ def test_a_new_hot_key_is_known_after_one_large_batch(tmp_path: Path) -> None:
     assert made.plan.max_over_mean < 1.02
 
 
-def test_small_batches_lean_on_the_past(tmp_path: Path) -> None:
+def test_small_batches_are_topped_up_from_the_past(tmp_path: Path) -> None:
     made = replanner(tmp_path)
-    made.learn(seen(0, {HOT: 400}, 400))
-    made.learn(seen(1, {OTHER: 400}, 400))
+    made.learn(seen(0, {HOT: 1500}, 1500))
+    made.learn(seen(1, {OTHER: 500}, 500))
     weights = dict(zip(made.plan.keys.tolist(), made.plan.weights.tolist(), strict=True))
-    assert weights[OTHER] == pytest.approx(2 * weights[HOT])
+    enough = STEADY_ROWS_PER_WORKER * WORKERS
+    assert weights[OTHER] == pytest.approx(500 / enough)
+    assert weights[HOT] == pytest.approx((enough - 1000) / 2 / enough)
+    for batch in range(2, 20):
+        made.learn(seen(batch, {OTHER: 500}, 500))
+    assert len(made.plan.homes_of(HOT)) == 1  # what is over is forgotten
+
+
+BATCHES = {"big": 50_000, "tiny": 8, "empty": 0}
+
+
+@pytest.mark.parametrize(
+    "order", sorted(set(itertools.permutations(["big", "big", "tiny", "tiny", "empty"])))
+)
+def test_a_plan_forgets_nothing_over_tiny_batches(tmp_path: Path, order: tuple[str, ...]) -> None:
+    """A batch of 8 rows once made the plan forget a key with a third of all rows."""
+    made = replanner(tmp_path)
+    been = False
+    for batch, size in enumerate([*order, "tiny"]):
+        rows = BATCHES[size]
+        made.learn(
+            seen(batch, {HOT: rows // 4, OTHER: rows // 8} if rows else {}, rows - rows // 4 - rows // 8)
+        )
+        been = been or size == "big"
+        if been:
+            assert len(made.plan.homes_of(HOT)) > 1
+            truth = seen(batch, {HOT: 12_500, OTHER: 6_250}, 31_250)
+            assert fullest(made.plan, truth) < 1.05
+
+
+def fullest(plan: Plan, stats: BatchStats) -> float:
+    """Return the largest load over the mean if the rows of a batch follow a plan."""
+    loads = stats.tail.astype(float)
+    for key, count in zip(stats.keys, stats.counts, strict=True):
+        loads[plan.buckets[bucket_of(np.array([key], np.uint64), plan.buckets.size)[0]]] -= count
+        routed = plan.route(np.full(20_000, key, np.uint64), np.linspace(0, 1, 20_000, endpoint=False))
+        loads += np.bincount(routed, minlength=plan.workers) * count / 20_000
+    return float(loads.max() / loads.mean())
 
 
 def test_the_tail_is_poured_around_and_buckets_stay(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from pathlib import Path
 
@@ -23,18 +24,47 @@ def keys(seed: int, messages: int = 3000) -> UInt64Array:
     return np.random.default_rng(0).integers(0, 2**64, 300, dtype=np.uint64)[ids]
 
 
-def run_batch(kept: Snapshots, batch: int, partitions: int = 3) -> list[ef.Router]:
+def run_batch(kept: Snapshots, batch: int, partitions: int = 3, messages: int = 3000) -> list[ef.Router]:
     """Let the partitions of a batch route and leave what they know."""
     routers = []
     for partition in range(partitions):
-        router = kept.scheme.router(WORKERS, source=partition, sources=partitions)
+        router = kept.scheme.router(WORKERS, source=partition % kept.sources, sources=kept.sources)
         before = kept.load_before(batch)
         if before is not None:
-            router.learn([before], 1 / partitions)
-        router.route(keys(batch * partitions + partition))
+            router.learn([before], 1 / kept.sources)
+        router.route(keys(batch * partitions + partition, messages))
         kept.save(batch, partition, router)
         routers.append(router)
     return routers
+
+
+ORDERS = sorted(set(itertools.permutations(["big", "big", "tiny", "tiny", "empty"])))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["fill", "d-choices"])
+def test_nothing_is_forgotten_over_tiny_batches(tmp_path: Path, name: str, order: tuple[str, ...]) -> None:
+    """Tiny batches have few rows and few partitions; a batch without rows leaves no file."""
+    kept = Snapshots(tmp_path, ef.scheme(name), WORKERS, 3)
+    hottest: set[int] = set()
+    for batch, size in enumerate([*order, *["tiny"] * 12]):
+        if size == "big":
+            run_batch(kept, batch)
+            values, counts = np.unique(keys(batch * 3), return_counts=True)
+            hottest = set(values[np.argsort(-counts)[:3]].tolist())
+        elif size == "tiny":
+            run_batch(kept, batch, partitions=1, messages=8)
+        router = ef.scheme(name).router(WORKERS)
+        if (known := kept.load_before(batch + 1)) is not None:
+            router.learn([known], 1 / 3)
+        assert not hottest or known_hot(router) >= hottest
+
+
+def known_hot(router: ef.Router) -> set[int]:
+    if isinstance(router, FillRouter):
+        return {key for key, homes in router.homes().items() if len(homes) > 1}
+    assert router.head is not None
+    return set(router.head[0].tolist())
 
 
 def names(folder: Path) -> list[str]:
@@ -42,7 +72,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None:
-    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
+    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS, 3)
     assert kept.load_before(0) is None
     routers = run_batch(kept, 0)
     known = kept.load_before(1)
@@ -60,7 +90,7 @@ def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None
 
 def test_what_a_batch_begins_with_never_changes(tmp_path: Path) -> None:
     """A task of the batch before that ends late, or ends again, changes nothing."""
-    kept = Snapshots(tmp_path, ef.scheme("w-choices"), WORKERS)
+    kept = Snapshots(tmp_path, ef.scheme("w-choices"), WORKERS, 3)
     late = run_batch(kept, 0)[2]
     first = kept.load_before(1)
     assert first is not None
@@ -84,7 +114,9 @@ def test_the_first_file_stays(tmp_path: Path) -> None:
 def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> None:
     """The batch begins anew and says so once, whatever its tasks; the next one begins as it should."""
     told: list[tuple[int, str]] = []
-    kept = Snapshots(tmp_path, ef.scheme("d-choices"), WORKERS, lambda batch, why: told.append((batch, why)))
+    kept = Snapshots(
+        tmp_path, ef.scheme("d-choices"), WORKERS, 3, lambda batch, why: told.append((batch, why))
+    )
     run_batch(kept, 0)
     kept.load_before(1)
     for path in tmp_path.iterdir():
@@ -108,7 +140,7 @@ def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> N
 
 def test_files_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "MAX_BYTES", 60_000)
-    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
+    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS, 3)
     for batch in range(3):
         run_batch(kept, batch, partitions=12)
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 60_000

@@ -7,7 +7,8 @@ two batches later.
 
 The homes of buckets are part of the query and fixed; hot keys fill the capacity that the tail leaves. The
 load that the tail puts on each worker changes slowly and is averaged over batches. Hot keys are taken from
-the last batch alone, unless it is small: then earlier batches are added, with at most half its weight.
+the last batch alone, unless it is small: then earlier batches top it up to a number of rows that suffices, so
+that a tiny batch, such as Kafka and ``availableNow`` make by themselves, does not make a plan forget.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.plan_datasource import plan_file
 from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS, hot_only
+from evenflow.spark.routing.router_snapshots import STEADY_ROWS_PER_WORKER
 
 log = logging.getLogger("evenflow.spark")
 
-STEADY_ROWS_PER_WORKER = 256  # in a batch; enough to detect hot keys without earlier batches
-PAST_WEIGHT = 0.5  # of earlier batches: for the tail always, for hot keys at most
 MAX_HOT_KEYS = 4096  # bounds the size of the file
 _PLANS_KEPT = 3  # to look up the homes that a batch used
 
@@ -48,7 +48,8 @@ class Replanner:
         self.serial, self.plan = read_plan(control, operator, first.workers) or (0, first)
         if not np.array_equal(self.plan.buckets, first.buckets):
             self.plan = first  # the homes of buckets are part of the query and fixed while it runs
-        self.tail: Float64Array | None = None
+        self.tail: Float64Array = np.zeros(first.workers)  # share of the rows, averaged over tail_rows
+        self.tail_rows = 0.0
         self.used: dict[int | None, Plan] = {}
         self.write()
 
@@ -88,7 +89,10 @@ class Replanner:
         in_batch = _counts_of(stats.keys, stats.counts, hot.keys)
         now = np.maximum(stats.tail - np.bincount(buckets[hot_buckets], in_batch, self.workers), 0.0)
         share = now / stats.total
-        self.tail = share if self.tail is None else PAST_WEIGHT * self.tail + (1 - PAST_WEIGHT) * share
+        weight = stats.total / (stats.total + self.tail_rows)
+        self.tail = (1 - weight) * self.tail + weight * share
+        steady = STEADY_ROWS_PER_WORKER * self.workers
+        self.tail_rows = max(stats.total, min(self.tail_rows + stats.total, steady))
         rest = max(0.0, hot.total - float(hot.counts.sum()))
         by_worker = self.tail * (rest / max(float(self.tail.sum()), 1e-300))
         per_worker = np.maximum(np.bincount(buckets, minlength=self.workers), 1)
@@ -128,8 +132,8 @@ def read_plan(control: Control, operator: str, workers: int) -> tuple[int, Plan]
 
 
 def _blended(past: Counted, stats: BatchStats, workers: int) -> Counted:
-    """Return the counts of a batch, with those of earlier ones added if it is small."""
-    room = min(PAST_WEIGHT * stats.total, STEADY_ROWS_PER_WORKER * workers - stats.total)
+    """Return the counts of a batch; a small one is topped up with those of earlier ones."""
+    room = STEADY_ROWS_PER_WORKER * workers - stats.total
     if room <= 0 or not past.total:
         return Counted(stats.keys, stats.counts, stats.total)
     weight = min(1.0, room / past.total)

@@ -37,12 +37,17 @@ class OnlineRouting:
     operator: str = ""
     permuted: bool = False
 
+    @property
+    def number_of_sources(self) -> int:
+        """Number of routers that share the stream."""
+        return self.sources or self.workers
+
     def router(self, partition: int, learned: Router | None = None) -> Router:
         """Return the initial router of a partition, with its share of what earlier routers learned."""
-        sources = self.sources or self.workers
-        router = self.scheme.router(self.workers, self.seed, source=partition % sources, sources=sources)
+        number = self.number_of_sources
+        router = self.scheme.router(self.workers, self.seed, source=partition % number, sources=number)
         if learned is not None:
-            router.learn([learned], 1 / sources)
+            router.learn([learned], 1 / number)
         return router
 
     def snapshots(self, task: Any) -> tuple[Snapshots | None, int]:
@@ -56,7 +61,7 @@ class OnlineRouting:
         def on_fallback(number: int, why: str) -> None:
             control.note("fallback", operator=self.operator, batch=number, why=why)
 
-        return Snapshots(folder, self.scheme, self.workers, on_fallback), int(batch)
+        return Snapshots(folder, self.scheme, self.workers, self.number_of_sources, on_fallback), int(batch)
 
 
 def route_partition(online: OnlineRouting, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:

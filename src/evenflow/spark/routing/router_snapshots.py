@@ -2,8 +2,12 @@
 
 When a partition is done, its router writes what it knows, once (exclusive create: a retried task repeats the
 same decisions, so any attempt's file will do). The first task of a later batch merges the files of the latest
-earlier batch, halving each count so that the past decays, and freezes the result, again by exclusive create.
-Every task of that batch, first attempt or retry, starts from its share of this frozen snapshot.
+earlier batch and freezes the result, again by exclusive create. Every task of that batch, first attempt or
+retry, starts from its share of this frozen snapshot.
+
+Merging halves each count, so that the past decays, but a batch with few rows decays it by less: Kafka and
+``availableNow`` make tiny batches by themselves. Where a batch has fewer partitions than sources, the shares
+that no partition took are added from the snapshot before.
 
 Files: ``<batch>.<partition>.part`` and ``<batch>.joined``, each a compressed ``Router.to_bytes``. A file that
 is missing, truncated or of another version is treated as absent, and the fallback is counted. The files of a
@@ -23,7 +27,8 @@ from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Router, Scheme
 
 MAX_BYTES = 900_000
-PAST_WEIGHT = 0.5  # of all earlier batches, relative to the last one
+PAST_WEIGHT = 0.5  # of all earlier batches, relative to a last one with STEADY_ROWS_PER_WORKER
+STEADY_ROWS_PER_WORKER = 256  # in a batch; enough to detect hot keys without earlier batches
 _PART, _JOINED, _LOST = "part", "joined", "lost"
 
 OnFallback = Callable[[int, str], None]  # batch, reason
@@ -37,11 +42,13 @@ class Snapshots:
         folder: Path,
         scheme: Scheme,
         workers: int,
+        sources: int,
         on_fallback: OnFallback = lambda batch, reason: None,
     ):
         self.folder = folder
         self.scheme = scheme
         self.workers = workers
+        self.sources = sources
         self.on_fallback = on_fallback
 
     def load_before(self, batch: int) -> Router | None:
@@ -74,7 +81,7 @@ class Snapshots:
         routers = [router for path in sorted(parts) if (router := self._read(path)) is not None]
         merged = self.scheme.router(self.workers)
         with contextlib.suppress(EvenflowError):  # files of another scheme count as absent
-            merged.learn(routers, PAST_WEIGHT)
+            merged.learn([*routers, *self._untaken(batch, len(routers))], self._decay(routers))
         blob = zlib.compress(merged.to_bytes(), 1)
         with contextlib.suppress(OSError):
             create_exclusive(joined, blob if routers and len(blob) <= MAX_BYTES else b"")
@@ -82,6 +89,22 @@ class Snapshots:
             if found < batch or (found == batch and path.suffix == f".{_PART}"):
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+    def _decay(self, routers: list[Router]) -> float:
+        """Return the weight of what these routers know in the next batch."""
+        rows = sum(router.routed for router in routers)
+        decay = PAST_WEIGHT ** min(1.0, rows / (STEADY_ROWS_PER_WORKER * self.workers))
+        return decay * min(1.0, self.sources / max(1, len(routers)))  # each of them began with 1/sources
+
+    def _untaken(self, batch: int, parts: int) -> list[Router]:
+        """Return what the snapshot before knows, in the weight of the shares that no partition took."""
+        before = [path for found, path in self._files() if found < batch and path.suffix == f".{_JOINED}"]
+        past = self._read(before[-1]) if before and 0 < parts < self.sources else None
+        if past is None:
+            return []
+        untaken = self.scheme.router(self.workers)
+        untaken.learn([past], 1 - parts / self.sources)
+        return [untaken]
 
     def _files(self) -> Iterator[tuple[int, Path]]:
         """Yield every snapshot file with its batch."""
