@@ -231,14 +231,14 @@ def test_a_new_hot_key_is_known_after_one_large_batch(tmp_path: Path) -> None:
 
 def test_small_batches_are_topped_up_from_the_past(tmp_path: Path) -> None:
     made = replanner(tmp_path)
-    made.learn(seen(0, {HOT: 1500}, 1500))
-    made.learn(seen(1, {OTHER: 500}, 500))
+    made.learn(seen(0, {HOT: 1504}, 1504))
+    made.learn(seen(1, {OTHER: 504}, 504))
     weights = dict(zip(made.plan.keys.tolist(), made.plan.weights.tolist(), strict=True))
     enough = STEADY_ROWS_PER_WORKER * WORKERS
-    assert weights[OTHER] == pytest.approx(500 / enough)
-    assert weights[HOT] == pytest.approx((enough - 1000) / 2 / enough)
+    assert weights[OTHER] == pytest.approx(504 / enough)
+    assert weights[HOT] == pytest.approx((enough - 2 * 504) / 2 / enough)
     for batch in range(2, 20):
-        made.learn(seen(batch, {OTHER: 500}, 500))
+        made.learn(seen(batch, {OTHER: 504}, 504))
     assert len(made.plan.homes_of(HOT)) == 1  # what is over is forgotten
 
 
