@@ -39,7 +39,7 @@ NEVER = np.iinfo(np.int64).max
 _FOOTER = b"evenflow"
 
 
-class DamagedFile(Exception):  # noqa: N818 - turned into an error where the last intact batch is description
+class DamagedFile(Exception):  # noqa: N818 - turned into an error where the last intact batch is known
     """A state file is missing or corrupt."""
 
     def __init__(self, name: str, reason: str):
@@ -50,7 +50,7 @@ class DamagedFile(Exception):  # noqa: N818 - turned into an error where the las
 
 @dataclass(frozen=True)
 class StateFile:
-    """The description of a file, description without opening it."""
+    """The description of a file, available without opening it."""
 
     name: str  # relative to the table's directory
     bytes: int
