@@ -238,10 +238,10 @@ def test_bad_input_gets_a_sentence(spark: Any) -> None:
     bad(df, "there is no column 'usr'; did you mean 'user'?", "usr", 4)
     bad(df, "cannot resolve", F.col("nope"), 4)
     bad(df, "key is empty", [], 4)
-    bad(df, "key holds 3", [3], 4)
-    bad(df, "stands for 3 columns", F.col("*"), 4)
+    bad(df, "key contains 3", [3], 4)
+    bad(df, "expands to 3 columns", F.col("*"), 4)
     bad(df, "contains a map.*to_json", "m", 4)
-    bad(df.select(F.parse_json(F.lit("1")).alias("v")), "holds a variant", "v", 4)
+    bad(df.select(F.parse_json(F.lit("1")).alias("v")), "contains a variant", "v", 4)
     bad(df.select(F.struct("m").alias("s")), "contains a map", "s", 4)
     bad(df, "collation UTF8_LCASE", "c", 4)
     bad(df, "workers is 0", "user", 0)
@@ -257,7 +257,7 @@ def test_bad_input_gets_a_sentence(spark: Any) -> None:
     df.transform(balance("user", 4, on_placed=made.append))
     plan = made[0].plan
     assert isinstance(plan, Plan)
-    bad(df, "plan is for 4 workers, workers is 5", "user", 5, plan=plan)
+    bad(df, "plan is for 4 workers but workers is 5", "user", 5, plan=plan)
 
 
 def test_settings_that_would_undo_it_are_refused(spark: Any) -> None:

@@ -108,28 +108,26 @@ def _log_unreadable(config: QueryConfig, reason: str) -> None:
 
 def next_step(config: QueryConfig, committed: Committed | None, requested: RequestedBatch) -> Step | None:
     """Return the identity to commit a batch under; None if it is already committed. Refuse a mismatch."""
-    wrong = mismatch(config, committed, requested)
-    if wrong is not None and not config.accept_gap:
-        raise EvenflowError(wrong)
+    refusal = mismatch(config, committed, requested)
+    if refusal is not None and not config.accept_gap:
+        raise EvenflowError(refusal)
     if committed is None:
-        gap = None if wrong is None else _gap(None, requested, wrong)
+        gap = None if refusal is None else _gap(None, requested, refusal)
         return Step(requested.batch, 0, requested.query, requested.offsets or None, gap)
     query = committed.query if requested.unknown else requested.query
-    if wrong is None:
+    if refusal is None:
         if requested.batch == committed.spark_batch:
             return None
         return Step(requested.batch + committed.shift, committed.shift, query, requested.offsets or None)
     shift = committed.shift if query == committed.query else 0
-    if (
-        requested.batch + shift <= committed.batch
-    ):  # batch numbers order the rows of a key, so they must increase
+    if requested.batch + shift <= committed.batch:  # batch numbers order a key's rows, so they must increase
         shift = committed.batch + 1 - requested.batch
     return Step(
-        requested.batch + shift, shift, query, requested.offsets or None, _gap(committed, requested, wrong)
+        requested.batch + shift, shift, query, requested.offsets or None, _gap(committed, requested, refusal)
     )
 
 
-def _gap(committed: Committed | None, requested: RequestedBatch, wrong: str) -> dict[str, Any]:
+def _gap(committed: Committed | None, requested: RequestedBatch, refusal: str) -> dict[str, Any]:
     at = -1 if committed is None else committed.spark_batch
     same = committed is None or committed.query == requested.query
     skipped = [at + 1, requested.batch - 1] if same and requested.batch > at + 1 else None
@@ -139,7 +137,7 @@ def _gap(committed: Committed | None, requested: RequestedBatch, wrong: str) -> 
         "query": requested.query,
         "asked": requested.batch,
         "skipped": skipped,
-        "why": wrong,
+        "why": refusal,
     }
 
 

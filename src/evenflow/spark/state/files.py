@@ -50,7 +50,7 @@ class DamagedFile(Exception):  # noqa: N818 - turned into an error where the las
 
 @dataclass(frozen=True)
 class StateFile:
-    """The description of a file, known without opening it."""
+    """The description of a file, available without opening it."""
 
     name: str  # relative to the table's directory
     bytes: int
@@ -75,7 +75,7 @@ def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) 
     buckets[bucket_of(hashes, STATE_BUCKETS)] = True
     expires = _expiries(rows)
     earliest = int(expires.min(initial=NEVER))
-    known = {
+    description = {
         "rows": rows.num_rows,
         "first": first,
         "last": last,
@@ -87,7 +87,7 @@ def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) 
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as handle:
-        schema = rows.schema.with_metadata({_FOOTER: json.dumps(known)})
+        schema = rows.schema.with_metadata({_FOOTER: json.dumps(description)})
         with pq.ParquetWriter(
             handle, schema, compression="zstd", write_page_checksum=True, use_dictionary=False
         ) as writer:
@@ -95,15 +95,15 @@ def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) 
         handle.flush()
         os.fsync(handle.fileno())
         size = handle.tell()
-    return StateFile(name=name, bytes=size, **known)
+    return StateFile(name=name, bytes=size, **description)
 
 
 def read_footer(root: Path, name: str, size: int) -> StateFile:
     """Return the description of a file from its footer."""
     metadata = _open(root, name, size).metadata
     try:
-        known = json.loads((metadata.metadata or {})[_FOOTER])
-        found = StateFile(name=name, bytes=size, **known)
+        description = json.loads((metadata.metadata or {})[_FOOTER])
+        found = StateFile(name=name, bytes=size, **description)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(name, f"its footer was not written by evenflow ({error})") from error
     return found
