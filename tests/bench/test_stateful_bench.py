@@ -57,8 +57,9 @@ def test_targets_are_judged() -> None:
 @pytest.mark.spark
 def test_a_running_query_moves_what_its_functions_say(spark: Any) -> None:
     from evenflow.bench import stateful_work
+    from evenflow.bench.results import part_tables
 
     [row] = stateful_work.moved(spark, quick=True, sizes=(2,))
     assert row["keys"] == row["expected_keys"]
     assert row["relative_migration"] == pytest.approx(row["expected"], rel=0.35)
-    assert len(stateful_work.tables([row])[0].rows) == 1
+    assert len(part_tables([row], stateful_work.COLUMNS)[0].rows) == 1
