@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, print_json, progress
+from evenflow.commands.terminal import Json, columns, print_json, progress
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def advise(
     from evenflow.commands.compiling import announce_compilation
 
     with progress("advise") as watch, announce_compilation():
-        advice = advise_on(data, workers, work, key=_key(key), time=time, sample=rows, seed=seed, watch=watch)
+        advice = advise_on(
+            data, workers, work, key=columns(key), time=time, sample=rows, seed=seed, watch=watch
+        )
     if html is not None:
         from evenflow.report.advice_page import advice_page
         from evenflow.report.page import write_page
@@ -111,10 +113,6 @@ def _work(mergeable: bool, one_owner: bool, stateless: bool) -> str:
     if len(chosen) > 1:
         raise EvenflowError(f"--{chosen[0]} and --{chosen[1]} are mutually exclusive; choose one.")
     return chosen[0] if chosen else "mergeable"
-
-
-def _key(key: list[str] | None) -> str | list[str] | None:
-    return None if not key else key[0] if len(key) == 1 else key
 
 
 def _rows(text: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ import typer
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
 from evenflow.errors import EvenflowError
+from evenflow.spec import parameters_of, spell_value
 
 if TYPE_CHECKING:
     from evenflow.apps import App
@@ -43,18 +43,12 @@ def _show_apps(wanted: bool) -> None:
     from evenflow.report.tables import Table, show
 
     rows = [
-        (name, kind.summary, ", ".join(f"{f.name}={_default(f.default)}" for f in dataclasses.fields(kind)))  # type: ignore[arg-type]
+        (name, kind.summary, ", ".join(f"{f.name}={spell_value(f.default)}" for f in parameters_of(kind)))
         for name, kind in apps().items()
     ]
     note = "Parameters follow a colon: --app vwap:price=close,size=volume"
     show([Table("Apps", ("app", "description", "parameters and defaults"), rows, note)])
     raise typer.Exit
-
-
-def _default(value: Any) -> str:
-    if value is None:
-        return "none"
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def run(

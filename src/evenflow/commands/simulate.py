@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.commands.terminal import Json, Progress, notify, print_json, progress, whole
+from evenflow.commands.terminal import Json, Progress, columns, notify, print_json, progress, whole
 from evenflow.errors import EvenflowError
 from evenflow.spec import read_whole
 
 if TYPE_CHECKING:
     from evenflow.schemes import Scheme
-    from evenflow.simulator import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
+    from evenflow.simulator import Aggregation, Configuration, Queueing, Result
+    from evenflow.simulator.events import Event
 
 WORTH_A_PROCESS = 2e7  # messages in total; below that, starting a process costs more than it saves
 queue_option = partial(typer.Option, rich_help_panel="Queues")
@@ -120,37 +121,19 @@ def simulate(
     numbers = _numbers(workers)
     _check_files(csv, plot)
     queueing = _queueing(
-        rate=rate,
-        arrivals=arrivals,
-        capacity=capacity,
-        load=load,
-        cost=cost,
-        service=service,
-        warm_up=warm_up,
-        feedback_delay=feedback_delay,
-        wanted=bool(capacity_at),
-    )
-    events: list[Any] = [*_rescales(rescale), *_capacities(capacity_at)]
-    opened = open_stream(stream, key=None if not key else key[0] if len(key) == 1 else key, time=time)
-    configurations = [
-        Configuration(
-            scheme=chosen,
-            stream=opened,
-            workers=number,
-            sources=sources,
-            seed=seed,
-            feed=feed,
-            queueing=queueing,
-            events=events,
-            head=head,
-            aggregation=_aggregation(aggregate_every, aggregate_cost),
-            resources=resources,
-        )
-        for number in numbers
-        for chosen in schemes
-    ]
-    for configuration in configurations:
-        _check(configuration)
+        load, wanted=bool(capacity_at), rate=rate, arrivals=arrivals, capacity=capacity, cost=cost,
+        service=service, warm_up=warm_up, feedback_delay=feedback_delay,
+    )  # fmt: skip
+    events = _events(rescale, capacity_at)
+    opened = open_stream(stream, key=columns(key), time=time)
+    configuration = partial(
+        Configuration, stream=opened, sources=sources, seed=seed, feed=feed, queueing=queueing,
+        events=events, head=head, aggregation=_aggregation(aggregate_every, aggregate_cost),
+        resources=resources,
+    )  # fmt: skip
+    configurations = [configuration(chosen, workers=number) for number in numbers for chosen in schemes]
+    for each in configurations:
+        _check(each)
     results, complete = _run(configurations, _jobs(jobs, configurations, opened.messages))
     if results:
         _show(results, _labels(configurations, results), as_json, csv, plot)
@@ -198,40 +181,24 @@ def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None
     return Queueing(**given)
 
 
-def _rescales(text: str | None) -> list[Rescale]:
-    from evenflow.simulator import Rescale
+def _events(rescale: str | None, capacity_at: list[str] | None) -> list[Event]:
+    """Parse AT:N and AT:CAPACITIES."""
+    from evenflow.simulator import Capacities, Rescale
 
-    found = []
-    for part in text.split(",") if text else ():
-        at, _, number = part.partition(":")
-        found.append(Rescale(_message("--rescale", text, at), _message("--rescale", text, number)))
-    return found
-
-
-def _capacities(texts: list[str] | None) -> list[Capacities]:
-    from evenflow.simulator import Capacities
-
-    found = []
-    for text in texts or ():
-        at, colon, capacities = text.partition(":")
-        if not colon or not capacities:
-            raise EvenflowError(
-                f"--capacity-at is {text!r}; it must be message:capacities, such as 6e6:7x1,3x5."
-            )
-        found.append(Capacities(_message("--capacity-at", text, at), capacities))
-    return found
-
-
-def _message(option: str, whole_text: str | None, text: str) -> int:
+    found: list[Event] = []
+    text = rescale
     try:
-        return read_whole(text)
+        for at, _, number in (part.partition(":") for part in (rescale or "").split(",") if rescale):
+            found.append(Rescale(read_whole(at), read_whole(number)))
+        for text in capacity_at or ():
+            at, _, capacities = text.partition(":")
+            found.append(Capacities(read_whole(at if capacities else ""), capacities))
     except ValueError:
-        example = (
-            "message:workers, such as 5e5:12"
-            if option == "--rescale"
-            else "message:capacities, such as 6e6:7x1,3x5"
-        )
-        raise EvenflowError(f"{option} is {whole_text!r}; it must be {example}.") from None
+        option, rule = ("--rescale", "workers, such as 5e5:12")
+        if text is not rescale:
+            option, rule = ("--capacity-at", "capacities, such as 6e6:7x1,3x5")
+        raise EvenflowError(f"{option} is {text!r}; it must be message:{rule}.") from None
+    return found
 
 
 def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:

@@ -41,6 +41,11 @@ def whole(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.") from None
 
 
+def columns(key: list[str] | None) -> str | list[str] | None:
+    """Return the key columns as `open_stream` takes them; a single one may spell several."""
+    return None if not key else key[0] if len(key) == 1 else key
+
+
 class Progress:
     """Progress of a long command. Call it with (done, total, what is being done)."""
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.spec import number
 from evenflow.streams.generator import Generator
 from evenflow.streams.sampling import draw_grouped, draw_salt
 
@@ -60,12 +59,6 @@ class Countries(Generator):
         Percentage of the messages with the hot country.
     then
         The same for the second half of the stream; None for no change.
-    messages
-        Number of messages.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -77,18 +70,9 @@ class Countries(Generator):
 
     skew: float = 80.0
     then: float | None = None
-    messages: int = 10**7
-    seed: int = 0
-    rate: float | None = None
 
     keyword = "countries"
     summary = "204 countries, one with skew= percent of the messages (then= in the second half)"
-
-    def _check(self) -> None:
-        rule = "it must be a percentage from 0 to 100"
-        self._set("skew", number("skew", self.skew, 0, 100, rule))
-        if self.then is not None:
-            self._set("then", number("then", self.then, 0, 100, rule))
 
     def _fill(self, start: int, out: Int32Array) -> None:
         turn = min(max(self.messages // 2 - start, 0), out.size)
