@@ -1,10 +1,12 @@
-"""Atomic writes: readers see the old content or the new, never a part of it."""
+"""Output files: paths checked before the work, and content that readers see whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
 from uuid import uuid4
+
+from evenflow.errors import EvenflowError
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -24,3 +26,11 @@ def replace_file(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def check_folder(path: Path) -> None:
+    """Reject a path that is a folder, or whose folder does not exist."""
+    if not path.parent.is_dir():
+        raise EvenflowError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}.")
+    if path.is_dir():
+        raise EvenflowError(f"{str(path)!r} is a folder; give a file name.")

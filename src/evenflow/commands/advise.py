@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, columns, print_json, progress
+from evenflow.commands.terminal import Json, announce_compilation, columns, print_json, progress
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ def advise(
 
         check_page_path(html)
     from evenflow.advisor import advise as advise_on
-    from evenflow.commands.compiling import announce_compilation
 
     with progress("advise") as watch, announce_compilation():
         advice = advise_on(

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.commands.terminal import Json, Progress, columns, notify, print_json, progress, whole
+from evenflow.commands.terminal import (
+    Json,
+    Progress,
+    announce_compilation,
+    columns,
+    notify,
+    print_json,
+    progress,
+    whole,
+)
 from evenflow.errors import EvenflowError
 from evenflow.spec import read_whole
 
@@ -158,7 +167,7 @@ def _check_files(csv: Path | None, plot: Path | None) -> None:
 
         check_figure_path(plot)
     if csv is not None:
-        from evenflow.report.paths import check_folder
+        from evenflow.files import check_folder
 
         check_folder(csv)
         if csv.suffix not in {".csv", ".json", ".parquet", ".arrow"}:
@@ -258,7 +267,6 @@ def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Resul
 
 def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple[list[Result], bool]:
     """Run the simulations in order, in this process, with progress within each."""
-    from evenflow.commands.compiling import announce_compilation
     from evenflow.simulator.run import Simulation
     from evenflow.simulator.setup import SimulationSetup
 

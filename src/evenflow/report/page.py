@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from evenflow.errors import EvenflowError
-from evenflow.report.paths import check_folder
+from evenflow.files import check_folder
 from evenflow.report.tables import format_cell
 
 _TEMPLATES = Environment(

@@ -15,15 +15,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.style import context
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from evenflow.errors import EvenflowError
-from evenflow.report.paths import check_folder
+from evenflow.files import check_folder
 
 KINDS = ("png", "svg", "pdf")
 GREY = "#8a8f98"
@@ -47,29 +48,7 @@ _FIXED = {
     "bounded-load": "#3f7d7a",
 }
 _OTHERS = ("#5f6fa8", "#d1a04a", "#7d8f69", "#d98b73", "#58b09c", "#94667e")
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.family": ["sans-serif"],
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlecolor": INK,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e4e6ea",
-    "grid.linewidth": 0.8,
-    "xtick.color": "#565b64",
-    "ytick.color": "#565b64",
-    "legend.frameon": False,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-}
+_STYLE = files("evenflow.report").joinpath("templates/figures.mplstyle")
 
 
 @contextmanager
@@ -77,7 +56,7 @@ def styled(salt: str = "evenflow") -> Iterator[None]:
     """Draw in evenflow's style; figures of one page need different salts, or their clip paths collide."""
     log = logging.getLogger("matplotlib.font_manager")
     level = log.level
-    with rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+    with as_file(_STYLE) as sheet, context([sheet, {"svg.hashsalt": salt}]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         log.setLevel(logging.ERROR)
         try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 
 import numpy as np
 
@@ -20,32 +21,7 @@ from evenflow.keys import hash_keys
 from evenflow.streams.generator import Generator
 from evenflow.streams.sampling import draw_grouped, draw_salt
 
-_NAMES = """
-Afghanistan · Albania · Algeria · Andorra · Angola · Antigua and Barbuda · Argentina · Armenia · Aruba ·
-Australia · Austria · Azerbaijan · Bahamas · Bahrain · Bangladesh · Barbados · Belarus · Belgium · Belize
-· Benin · Bermuda · Bhutan · Bolivia · Bosnia and Herzegovina · Botswana · Brazil · Brunei · Bulgaria ·
-Burkina Faso · Burundi · Cabo Verde · Cambodia · Cameroon · Canada · Central African Republic · Chad ·
-Chile · China · Colombia · Comoros · Congo · Cook Islands · Costa Rica · Croatia · Cuba · Cyprus · Czechia
-· Democratic Republic of the Congo · Denmark · Djibouti · Dominica · Dominican Republic · Ecuador · Egypt
-· El Salvador · Equatorial Guinea · Eritrea · Estonia · Eswatini · Ethiopia · Fiji · Finland · France ·
-Gabon · Gambia · Georgia · Germany · Ghana · Greece · Greenland · Grenada · Guatemala · Guinea ·
-Guinea-Bissau · Guyana · Haiti · Holy See · Honduras · Hong Kong · Hungary · Iceland · India · Indonesia ·
-Iran · Iraq · Ireland · Israel · Italy · Ivory Coast · Jamaica · Japan · Jordan · Kazakhstan · Kenya ·
-Kiribati · Kosovo · Kuwait · Kyrgyzstan · Laos · Latvia · Lebanon · Lesotho · Liberia · Libya ·
-Liechtenstein · Lithuania · Luxembourg · Macau · Madagascar · Malawi · Malaysia · Maldives · Mali · Malta
-· Marshall Islands · Mauritania · Mauritius · Mexico · Micronesia · Moldova · Monaco · Mongolia ·
-Montenegro · Morocco · Mozambique · Myanmar · Namibia · Nauru · Nepal · Netherlands · New Zealand ·
-Nicaragua · Niger · Nigeria · North Korea · North Macedonia · Norway · Oman · Pakistan · Palau · Palestine
-· Panama · Papua New Guinea · Paraguay · Peru · Philippines · Poland · Portugal · Puerto Rico · Qatar ·
-Romania · Russia · Rwanda · Saint Kitts and Nevis · Saint Lucia · Saint Vincent and the Grenadines · Samoa
-· San Marino · Sao Tome and Principe · Saudi Arabia · Senegal · Serbia · Seychelles · Sierra Leone ·
-Singapore · Slovakia · Slovenia · Solomon Islands · Somalia · South Africa · South Korea · South Sudan ·
-Spain · Sri Lanka · Sudan · Suriname · Sweden · Switzerland · Syria · Taiwan · Tajikistan · Tanzania ·
-Thailand · Timor-Leste · Togo · Tonga · Trinidad and Tobago · Tunisia · Turkey · Turkmenistan · Tuvalu ·
-Uganda · Ukraine · United Arab Emirates · United Kingdom · United States · Uruguay · Uzbekistan · Vanuatu
-· Venezuela · Vietnam · Yemen · Zambia · Zimbabwe
-"""
-COUNTRIES = tuple(" ".join(name.split()) for name in _NAMES.split("·"))
+COUNTRIES = tuple(files("evenflow.streams").joinpath("countries.txt").read_text("utf-8").splitlines())
 _COUNTS = np.array([1, len(COUNTRIES) - 1])
 
 
