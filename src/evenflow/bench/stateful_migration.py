@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 
 import evenflow as ef
 from evenflow.bench.measure import Progress, Row, silent
@@ -43,20 +44,16 @@ SCHEMES = {
 def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Measure every scheme at every step; ``quick`` uses a tenth of the keys and one seed."""
     keys, seeds = (KEYS // 10, 1) if quick else (KEYS, SEEDS)
-    found: dict[tuple[str, str, int], list[Row]] = {}
+    found: list[Row] = []
     names = [UNIFORM, *SCHEMES]
     for seed in range(seeds):
         for index, name in enumerate(names):
             progress(seed * len(names) + index, seeds * len(names), f"migration, {name}")
-            for row in steps(name, keys, seed):
-                found.setdefault((name, row["state"], row["to"]), []).append(row)
-    return [joined(rows) for rows in found.values()]
-
-
-def joined(rows: Sequence[Row]) -> Row:
-    """Return the mean over the seeds."""
-    means = ("relative_migration", "bytes", "all_bytes", "max_over_mean")
-    return rows[0] | {name: statistics.fmean(row[name] for row in rows) for name in means}
+            found += steps(name, keys, seed)
+    same = ["part", "scheme", "state", "from", "to"]
+    means = pd.DataFrame(found).groupby(same, sort=False, as_index=False).mean()
+    rows: list[Row] = means.to_dict("records")  # type: ignore[assignment]
+    return rows
 
 
 def steps(name: str, distinct: int, seed: int, most: int = MOST_WORKERS) -> Iterator[Row]:
@@ -126,22 +123,19 @@ def grown(
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Return relative migration by number of workers, one table per kind of state."""
     found = []
-    for state in ("window", "fixed"):
-        part = [row for row in rows if row["part"] == "migration" and row["state"] == state]
-        if not part:
-            continue
-        names = list(dict.fromkeys(row["scheme"] for row in part))
-        lines: list[tuple[str | float, ...]] = []
-        for to in sorted({row["to"] for row in part}):
-            by_name = {row["scheme"]: row["relative_migration"] for row in part if row["to"] == to}
-            lines.append((f"{to - 1} -> {to}", *(by_name[name] for name in names)))
-        lines.append(("mean", *(mean_migration(part, name) for name in names)))
-        last = {row["scheme"]: row["max_over_mean"] for row in part if row["to"] == MOST_WORKERS}
-        lines.append((f"max/mean rows at {MOST_WORKERS}", *(last[name] for name in names)))
+    table = pd.DataFrame([row for row in rows if row["part"] == "migration"])
+    for state, part in table.groupby("state", sort=False) if len(table) else ():
+        wide = part.pivot_table("relative_migration", "to", "scheme", sort=False).sort_index()
+        last = part[part["to"] == MOST_WORKERS].set_index("scheme")["max_over_mean"]
+        lines = [
+            (f"{to - 1} -> {to}", *row) for to, row in zip(wide.index, wide.values.tolist(), strict=True)
+        ]
+        lines.append(("mean", *wide.mean().tolist()))
+        lines.append((f"max/mean rows at {MOST_WORKERS}", *last[wide.columns].tolist()))
         title = (
             f"Relative migration, {state} state (functions Fig. 6: redist about 1.15, scan and readj rising)"
         )
-        found.append(Table(title, ("workers", *names), lines))
+        found.append(Table(title, ("workers", *wide.columns), lines))
     return found
 
 

@@ -148,22 +148,13 @@ def run(
             except KeyboardInterrupt:
                 stopped = True
     _report(watch.seen, wanted, top, as_json)
-    if (
-        not at_once
-        and watch.seen is not None
-        and watch.seen.batches == 1
-        and watch.seen.max_over_mean > UNEVEN
-    ):
+    seen = watch.seen
+    if not at_once and seen is not None and seen.batches == 1 and seen.max_over_mean > UNEVEN:
         notify("only one micro-batch to learn the hot keys from; --at-once plans with all rows first.")
     if stopped:
-        again = (
-            "run the same command again to resume"
-            if checkpoint
-            else "a new run starts from the first row"
-            if at_once
-            else "use --checkpoint to be able to resume"
-        )
-        notify(f"stopped after {watch.seen.batches if watch.seen else 0} batches; {again}.")
+        again = "a new run starts from the first row" if at_once else "use --checkpoint to be able to resume"
+        again = "run the same command again to resume" if checkpoint else again
+        notify(f"stopped after {seen.batches if seen else 0} batches; {again}.")
         raise typer.Exit(130)
 
 

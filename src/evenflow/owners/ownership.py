@@ -38,10 +38,10 @@ from evenflow.owners.measured import Decision, Measured
 from evenflow.owners.sizing import AutoWorkers, Sizing
 from evenflow.owners.speeds import Speeds
 from evenflow.plan import Plan
-from evenflow.schemes.base import Scheme
+from evenflow.schemes.base import Scheme, check
 from evenflow.schemes.cost_model import RESOURCES, Costs, Imbalance, weigh
 from evenflow.schemes.owner_plans import OwnerPlans
-from evenflow.spec import check, check_count
+from evenflow.spec import check_count
 
 VERSION = 1
 MEASURED, SIGNALS, EQUAL = "measured", "signals", "equal"
