@@ -1,12 +1,10 @@
 """The router of every scheme against key grouping, the baseline, which hashes once and counts once.
 
-Four parts, each with evenflow's own limits:
+Three parts, each with evenflow's own limits:
 
 * **speed** on a Zipf stream (z = 1.4, 10^5 keys, 10^7 messages, 100 workers);
 * **growth** of the time per message from 10 to 1000 workers, for schemes that send hot keys to many workers;
 * **memory** of a router after 10^4 and after 10^7 distinct keys (:mod:`evenflow.bench.memory`);
-* **peers**: the published speed of other implementations on their stream (Zipf z = 2.0, 10^4 keys, 100
-  workers). Their numbers are messages per CPU second on another machine, so the ratio is approximate.
 
 One call of ``route`` processes a whole stream in one thread; setting up the router is not measured.
 """
@@ -14,7 +12,6 @@ One call of ``route`` processes a whole stream in one thread; setting up the rou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import evenflow as ef
 from evenflow.bench.measure import Progress, Row, against, silent
@@ -41,28 +38,10 @@ GROWING_WORKERS = (10, 100, 1000)
 GROWTH_LIMIT = Limit("less than", 3)
 
 
-class Peer(NamedTuple):
-    """A published speed (messages per CPU second), its number of sources, and our target as a multiple."""
-
-    scheme: str
-    speed: float
-    sources: int
-    at_least: float
-
-
-PEERS = (
-    Peer("partial-key", 6.9e6, 5, 10),
-    Peer("d-choices", 0.089e6, 5, 40),
-    Peer("w-choices", 0.408e6, 5, 40),
-    Peer("random-choices", 0.023e6, 1, 100),
-    Peer("consistent", 0.023e6, 1, 100),  # with 10 virtual workers each, as in the peer's PoRC
-)
-
-
 def run(
     workers: int = WORKERS, messages: int = MESSAGES, quick: bool = False, progress: Progress = silent
 ) -> list[Row]:
-    """Measure all four parts; ``quick`` uses a tenth of the messages and fewer rounds."""
+    """Measure all parts; ``quick`` uses a tenth of the messages and fewer rounds."""
     for name, value in (("workers", workers), ("messages", messages)):
         if value < 1:
             raise EvenflowError(f"{name} is {value}; it must be at least 1.")
@@ -72,7 +51,6 @@ def run(
         *speed(workers, messages, rounds, progress),
         *growth(messages, rounds, progress),
         *memory(workers, messages, progress),
-        *peers(messages, rounds, progress),
     ]
 
 
@@ -105,28 +83,6 @@ def growth(messages: int, rounds: int, progress: Progress = silent) -> list[Row]
     return results
 
 
-def peers(messages: int, rounds: int, progress: Progress = silent) -> list[Row]:
-    """Measure the schemes with a published speed, on its stream; ``value`` is our speed over that."""
-    load = zipf(2.0, 10**4, messages)
-    subjects = {peer.scheme: Subject(ef.scheme(peer.scheme)) for peer in PEERS}
-    tasks = {peer.scheme: routing(subjects[peer.scheme], WORKERS, load, peer.sources) for peer in PEERS}
-    measured = against(routing(Subject(ef.scheme("key")), WORKERS, load), tasks, rounds, progress)
-    return [
-        result(
-            "peers",
-            subjects[peer.scheme],
-            WORKERS,
-            (load.name, messages),
-            measured[peer.scheme],
-            messages / measured[peer.scheme].seconds / peer.speed,
-            Limit("at least", peer.at_least),
-            sources=peer.sources,
-            peer_messages_per_second=peer.speed,
-        )
-        for peer in PEERS
-    ]
-
-
 def _verdict(row: Row) -> str | None:
     """Return whether a value is within its limit, over or under it; None without a limit."""
     if row["ok"] is None:
@@ -143,9 +99,7 @@ _CELLS: dict[str, Callable[[Row], Cell]] = {
     "{distinct_keys[0]:,} keys": lambda row: row["details"]["bytes_reported"][0] / 1e3,
     "{distinct_keys[1]:,} keys": lambda row: row["details"]["bytes_reported"][1] / 1e3,
     "allocated": lambda row: row["details"]["bytes_allocated"][1] / 1e3,
-    "sources": lambda row: row["details"]["sources"],
-    "published": lambda row: row["details"]["peer_messages_per_second"] / 1e6,
-    **dict.fromkeys(("growth", "x 10 workers", "x published"), lambda row: row["value"]),
+    **dict.fromkeys(("growth", "x 10 workers"), lambda row: row["value"]),
 }  # others are fields of the row
 _TABLES = {  # title, columns, note
     "speed": ("Time per message, {workers} workers, {stream}",
@@ -157,14 +111,11 @@ _TABLES = {  # title, columns, note
                 "allocated", "ns", "x key"),
                "Growth of reported or of allocated memory, whichever is larger; ns and x key are for "
                "{distinct_keys[1]:,} keys, each sent once."),
-    "peers": ("Speed against published implementations, {workers} workers, {stream}",
-              ("scheme", "sources", "M messages/s", "published", "x published", "limit", ""),
-              "Messages per CPU second of one core; the published numbers are from other machines."),
 }  # fmt: skip
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return the four parts as tables, with limits."""
+    """Return the parts as tables, with limits."""
     found = []
     for part, (title, columns, note) in _TABLES.items():
         own = [row for row in rows if row["part"] == part]

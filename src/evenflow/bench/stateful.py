@@ -1,17 +1,17 @@
-"""Keyed state: migration, cost per batch, and throughput compared with Spark's own state.
+"""Keyed state on local Spark: moving it, cost per batch, and throughput compared with Spark's own state.
 
-Parts: :mod:`evenflow.bench.stateful_migration` (no Spark, exact) and :mod:`evenflow.bench.stateful_work`
-(local Spark, wall time, ratios within the run). ``quick`` uses a tenth of the keys and rows and fewer
-batches; the fixed cost of a micro-batch then dominates, so throughput ratios are not meaningful.
+The parts are in :mod:`evenflow.bench.stateful_work`: wall time, ratios within the run. ``quick`` uses a tenth
+of the keys and rows and fewer batches; the fixed cost of a micro-batch then dominates, so throughput ratios
+are not meaningful.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from evenflow.bench import stateful_migration
+from evenflow.bench import stateful_work
 from evenflow.bench.measure import Progress, Row, silent
-from evenflow.bench.results import Limit, Target, judged, part_tables, target_table
+from evenflow.bench.results import Limit, Target, part_tables, target_table
 from evenflow.report.tables import Table
 
 _PEER, _KEY = "relative to Spark's faster operator", "relative to key grouping"
@@ -26,35 +26,20 @@ TARGETS = (
       for name in ("fill", "explicit")),
     Target("slow", {"what": "consistent"}, "of_key_grouping", _EVEN, f"slow workers, signals, {_KEY}"),
 )  # fmt: skip
-MIGRATION = Limit("at most", 1.3)
 
 
 def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Measure everything, on local Spark with two cores and then with 8 workers."""
-    from evenflow.bench import stateful_work
-
-    rows = stateful_migration.run(quick=quick, progress=progress)
-    return rows + stateful_work.run(quick=quick, progress=progress)
+    return stateful_work.run(quick=quick, progress=progress)
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Return the parts as tables, and the targets."""
-    from evenflow.bench import stateful_work
-
-    return [*stateful_migration.tables(rows), *part_tables(rows, stateful_work.COLUMNS), targets(rows)]
+    return [*part_tables(rows, stateful_work.COLUMNS), targets(rows)]
 
 
 def targets(rows: Sequence[Row]) -> Table:
     """Return every target with its measured value."""
-    return target_table(_targets(rows))
-
-
-def _targets(rows: Sequence[Row]) -> Iterator[tuple[str, float, str, str]]:
-    for state in ("window", "fixed"):
-        if any(row["part"] == "migration" and row["state"] == state for row in rows):
-            mean = stateful_migration.mean_migration(rows, "redist", state)
-            yield judged(f"mean relative migration of redist, {state} state", mean, MIGRATION)
     largest = max((row["keys"] for row in rows if row["part"] == "cost"), default=0)
     known = [row | {"largest": row.get("keys") == largest} for row in rows]
-    for target in TARGETS:
-        yield from target.lines(known)
+    return target_table(line for target in TARGETS for line in target.lines(known))

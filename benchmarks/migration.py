@@ -17,6 +17,7 @@ import pandas as pd
 
 import evenflow as ef
 from evenflow.bench.measure import Progress, Row, silent
+from evenflow.bench.results import Limit, judged, target_table
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.owners import Ownership
 from evenflow.owners.frequencies import MOST
@@ -32,6 +33,7 @@ SEEDS = 5
 KEY_BYTES = 8
 NUMBER_BYTES = 8
 UNIFORM = "uniform"
+LIMIT = Limit("at most", 1.3)
 SCHEMES = {
     "consistent-hash": ef.scheme("consistent-hash"),
     "scan": ef.scheme("explicit", algorithm="scan"),
@@ -41,7 +43,7 @@ SCHEMES = {
 }
 
 
-def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Measure every scheme at every step; ``quick`` uses a tenth of the keys and one seed."""
     keys, seeds = (KEYS // 10, 1) if quick else (KEYS, SEEDS)
     found: list[Row] = []
@@ -123,8 +125,8 @@ def grown(
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Return relative migration by number of workers, one table per kind of state."""
     found = []
-    table = pd.DataFrame([row for row in rows if row["part"] == "migration"])
-    for state, part in table.groupby("state", sort=False) if len(table) else ():
+    table = pd.DataFrame(rows)
+    for state, part in table.groupby("state", sort=False):
         wide = part.pivot_table("relative_migration", "to", "scheme", sort=False).sort_index()
         last = part[part["to"] == MOST_WORKERS].set_index("scheme")["max_over_mean"]
         lines = [
@@ -136,7 +138,9 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             f"Relative migration, {state} state (functions Fig. 6: redist about 1.15, scan and readj rising)"
         )
         found.append(Table(title, ("workers", *wide.columns), lines))
-    return found
+    means = {state: mean_migration(rows, "redist", str(state)) for state in table["state"].unique()}
+    lines = [(f"mean relative migration of redist, {state} state", mean) for state, mean in means.items()]
+    return [*found, target_table(judged(name, mean, LIMIT) for name, mean in lines)]
 
 
 def mean_migration(rows: Sequence[Row], name: str, state: str | None = None) -> float:
