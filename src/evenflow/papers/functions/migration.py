@@ -1,4 +1,4 @@
-"""Fig. 3-8: migration and imbalance by resources, skew, threshold scaler, channels, utility and domain size."""
+"""Fig. 3-8: migration and imbalance by resources, skew, sigma, channels, utility and domain size."""
 
 from __future__ import annotations
 
