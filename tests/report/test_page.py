@@ -71,4 +71,4 @@ def test_a_page_is_written_as_utf8(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_refused(tmp_path: Path, name: str, sentence: str) -> None:
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(EvenflowError, match=sentence):
-        html.check_page_path(tmp_path / name)
+        html.write_page("", tmp_path / name)

@@ -12,6 +12,7 @@ import typer
 
 from evenflow.commands.terminal import Json, announce_compilation, columns, print_json, progress
 from evenflow.errors import EvenflowError
+from evenflow.files import check_output
 
 if TYPE_CHECKING:
     from evenflow.advisor import Advice
@@ -55,9 +56,9 @@ def advise(
         from evenflow.extras import require
 
         require("matplotlib", "plots", "--html")
-        from evenflow.report.page import check_page_path
+        from evenflow.report.page import SUFFIXES
 
-        check_page_path(html)
+        check_output(html, SUFFIXES)
     from evenflow.advisor import advise as advise_on
 
     with progress("advise") as watch, announce_compilation():

@@ -15,6 +15,7 @@ import typer
 
 from evenflow.commands.run import session
 from evenflow.commands.terminal import Json, notify, print_json
+from evenflow.files import check_output
 from evenflow.java import SHORT_RUNS
 
 if TYPE_CHECKING:
@@ -77,10 +78,10 @@ def demo(
 
     require("pyspark", "spark", "evenflow demo")
     require("matplotlib", "plots", "evenflow demo")
-    from evenflow.report.page import check_page_path
+    from evenflow.report.page import SUFFIXES
 
     html.parent.mkdir(parents=True, exist_ok=True)
-    check_page_path(html)
+    check_output(html, SUFFIXES)
     with tempfile.TemporaryDirectory(prefix="evenflow-demo-") as folder:
         streams = [Stream("a drifting stream", _cut(_drifting(rows), Path(folder) / "drift"))]
         if words.is_file():

@@ -11,7 +11,6 @@ import typer
 
 from evenflow.commands.terminal import (
     Json,
-    Progress,
     announce_compilation,
     columns,
     notify,
@@ -20,6 +19,7 @@ from evenflow.commands.terminal import (
     whole,
 )
 from evenflow.errors import EvenflowError
+from evenflow.files import check_output
 from evenflow.spec import read_whole
 
 if TYPE_CHECKING:
@@ -163,15 +163,11 @@ def _check_files(csv: Path | None, plot: Path | None) -> None:
         from evenflow.extras import require
 
         require("matplotlib", "plots", "--plot")
-        from evenflow.report.style import check_figure_path
+        from evenflow.report.style import SUFFIXES
 
-        check_figure_path(plot)
+        check_output(plot, SUFFIXES)
     if csv is not None:
-        from evenflow.files import check_folder
-
-        check_folder(csv)
-        if csv.suffix not in {".csv", ".json", ".parquet", ".arrow"}:
-            raise EvenflowError(f"unsupported file type {str(csv)!r}; use .csv, .json, .parquet or .arrow.")
+        check_output(csv, (".csv", ".json", ".parquet", ".arrow"))
 
 
 def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None:
@@ -252,38 +248,21 @@ def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Resul
     from evenflow.simulator import Interrupted, simulate_many
 
     with progress("simulate") as watch:
+
+        def done(number: int, total: int, result: Result) -> None:
+            watch(number, total, result.scheme)
+
+        def during(index: int, messages: int, of: int) -> None:
+            watch(index * of + messages, len(configurations) * of, str(configurations[index].scheme))
+
         try:
             if jobs == 1:
-                return _run_here(configurations, watch)
-
-            def done(number: int, total: int, result: Result) -> None:
-                watch(number, total, result.scheme)
-
+                with announce_compilation():
+                    return simulate_many(configurations, during=during), True
             watch(0, len(configurations), f"in {jobs} processes")
             return simulate_many(configurations, jobs, done), True
         except Interrupted as stopped:
             return [result for result in stopped.results if result is not None], False
-
-
-def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple[list[Result], bool]:
-    """Run the simulations in order, in this process, with progress within each."""
-    from evenflow.simulator.run import Simulation
-    from evenflow.simulator.setup import SimulationSetup
-
-    results: list[Result] = []
-    with announce_compilation():
-        for index, configuration in enumerate(configurations):
-
-            def update(
-                messages: int, of: int, index: int = index, what: str = str(configuration.scheme)
-            ) -> None:
-                watch(index * of + messages, len(configurations) * of, what)
-
-            try:
-                results.append(Simulation(SimulationSetup(configuration)).run(progress=update))
-            except KeyboardInterrupt:
-                return results, False
-    return results, True
 
 
 def _labels(configurations: Sequence[Configuration], results: Sequence[Result]) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evenflow.errors import EvenflowError
-from evenflow.files import check_folder
+from evenflow.files import check_output, write_output
 from evenflow.report.tables import format_cell
 
+SUFFIXES = (".html", ".htm")
 _TEMPLATES = Environment(
     loader=PackageLoader("evenflow.report"),
     autoescape=lambda name: name is not None and name.endswith(".html"),
@@ -31,19 +31,7 @@ def render(template: str, **content: Any) -> str:
     return _TEMPLATES.get_template(template).render(**content)
 
 
-def write_page(text: str, path: str | Path) -> None:
+def write_page(text: str, path: Path) -> None:
     """Write a page to a file."""
-    path = Path(path)
-    check_page_path(path)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EvenflowError(f"cannot write {path}: {error.strerror}.") from None
-
-
-def check_page_path(path: str | Path) -> None:
-    """Reject an unusable path before the work starts."""
-    path = Path(path)
-    if path.suffix.lower() not in {".html", ".htm"}:
-        raise EvenflowError(f"unsupported file type {str(path)!r}; use .html.")
-    check_folder(path)
+    check_output(path, SUFFIXES)
+    write_output(path, text.encode())

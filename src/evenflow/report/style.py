@@ -23,10 +23,9 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from evenflow.errors import EvenflowError
-from evenflow.files import check_folder
+from evenflow.files import check_output, write_output
 
-KINDS = ("png", "svg", "pdf")
+SUFFIXES = (".png", ".svg", ".pdf")
 GREY = "#8a8f98"
 INK = "#20242b"
 _FIXED = {
@@ -68,24 +67,13 @@ def styled(salt: str = "evenflow") -> Iterator[None]:
 def save(draw: Callable[[], Figure], path: str | Path) -> None:
     """Draw a figure to a file, in the format of its suffix."""
     path = Path(path)
-    check_figure_path(path)
+    check_output(path, SUFFIXES)
     with styled():
         kind = path.suffix[1:].lower()
         metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
         content = io.BytesIO()
         draw().savefig(content, format=kind, dpi=150, metadata=metadata[kind])
-    try:
-        path.write_bytes(content.getvalue())
-    except OSError as error:
-        raise EvenflowError(f"cannot write {path}: {error.strerror}.") from None
-
-
-def check_figure_path(path: str | Path) -> None:
-    """Reject an unusable path before the work starts."""
-    path = Path(path)
-    if path.suffix[1:].lower() not in KINDS:
-        raise EvenflowError(f"unsupported file type {str(path)!r}; use .png, .svg or .pdf.")
-    check_folder(path)
+    write_output(path, content.getvalue())
 
 
 def as_svg(draw: Callable[[], Figure], salt: str, description: str) -> str:

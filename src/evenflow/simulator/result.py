@@ -94,13 +94,14 @@ def results_table(results: Sequence[Result]) -> pa.Table:
 def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table in the format of the file suffix: .csv, .json (a list of rows), .parquet or .arrow."""
     path = Path(path)
-    if path.suffix == ".csv":
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
         pyarrow.csv.write_csv(table, path)
-    elif path.suffix == ".json":
+    elif suffix == ".json":
         path.write_text(json.dumps(plain(table.to_pylist())) + "\n")
-    elif path.suffix == ".parquet":
+    elif suffix == ".parquet":
         pyarrow.parquet.write_table(table, path)
-    elif path.suffix == ".arrow":
+    elif suffix == ".arrow":
         pyarrow.feather.write_feather(table, path, compression="uncompressed")
     else:
         raise EvenflowError(
