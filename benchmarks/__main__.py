@@ -72,6 +72,15 @@ def simulator(as_json: Json = False, quick: Quick = False) -> None:
 
 
 @main.command()
+def migration(as_json: Json = False, quick: Quick = False) -> None:
+    """State that moves when a worker joins, with one owner per key, for every scheme that does this.
+
+    Example: `python -m benchmarks migration --quick`
+    """
+    show("migration", measure("migration", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
 def fill(
     as_json: Json = False,
     quick: Quick = False,

@@ -1,10 +1,13 @@
-"""Atomic writes: readers see the old content or the new, never a part of it."""
+"""Output files: paths checked before the work, and content that readers see whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
+
+from evenflow.errors import EvenflowError
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -24,3 +27,23 @@ def replace_file(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def check_output(path: Path, suffixes: Sequence[str]) -> None:
+    """Reject a path of another file type, that is a folder, or whose folder does not exist."""
+    if path.suffix.lower() not in suffixes:
+        *others, last = suffixes
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise EvenflowError(f"unsupported file type {str(path)!r}; use {known}.")
+    if not path.parent.is_dir():
+        raise EvenflowError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}.")
+    if path.is_dir():
+        raise EvenflowError(f"{str(path)!r} is a folder; give a file name.")
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file; an error is one sentence."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise EvenflowError(f"cannot write {path}: {error.strerror}.") from None

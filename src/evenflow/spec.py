@@ -27,7 +27,7 @@ def build(make: Callable[..., Built], kind: type[Any], name: str, text: str) -> 
 
 
 def _parameters(kind: type[Any], name: str, text: str) -> dict[str, Any]:
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    fields = {field.name: field for field in parameters_of(kind)}
     texts: dict[str, str] = {}
     for piece in text.split(",") if text.strip() else ():
         parameter, equals, value = (part.strip() for part in piece.partition("="))
@@ -40,6 +40,11 @@ def _parameters(kind: type[Any], name: str, text: str) -> dict[str, Any]:
             raise EvenflowError(f"{parameter} is given twice, as {texts[parameter]} and {value}; choose one.")
         texts[parameter] = value
     return {parameter: read_value(value, fields[parameter]) for parameter, value in texts.items()}
+
+
+def parameters_of(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+    """Return the fields of a dataclass as they are spelled: its own, then those by keyword only."""
+    return sorted(dataclasses.fields(kind), key=lambda field: field.kw_only is True)
 
 
 def read_value(text: str, field: dataclasses.Field[Any]) -> Any:
@@ -101,7 +106,7 @@ def spell(name: str, values: Mapping[str, Any]) -> str:
 def spell_defaults(name: str, kind: type[Any]) -> str:
     """Return ``name`` with every default that is not None, as text."""
     left_out = (None, dataclasses.MISSING)
-    fields = [field for field in dataclasses.fields(kind) if field.default not in left_out]
+    fields = [field for field in parameters_of(kind) if field.default not in left_out]
     return spell(name, {field.name: field.default for field in fields})
 
 

@@ -147,20 +147,12 @@ class LocalCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_NO_DAEMONIZE": "1",
         }
+        options = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        started = [str(home / "bin" / "spark-class"), command[0], *options, *command[1:]]
+        silent: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
         with log.open("wb") as out:
             self._processes.append(
-                subprocess.Popen(
-                    [
-                        str(home / "bin" / "spark-class"),
-                        command[0],
-                        *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
-                        *command[1:],
-                    ],
-                    env={**os.environ, **settings},
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                )
+                subprocess.Popen(started, env={**os.environ, **settings}, stdout=out, **silent)
             )
         return log
 

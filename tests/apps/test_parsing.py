@@ -12,7 +12,6 @@ import pytest
 
 import evenflow as ef
 from evenflow.apps import App, apps, parse_app, register
-from evenflow.apps.base import known_apps
 from evenflow.apps.generated import ROWS, open_rows
 from evenflow.apps.windows import seconds
 
@@ -71,7 +70,7 @@ def test_a_user_adds_an_app() -> None:
             class Another(Mine):
                 pass
     finally:
-        known_apps()
+        apps()
         from evenflow.apps import base
 
         del base._APPS["mine-for-a-test"]

@@ -9,7 +9,7 @@ import pytest
 
 import evenflow as ef
 from evenflow.bench.memory import held
-from evenflow.bench.subjects import Limit
+from evenflow.bench.results import Limit
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.schemes.base import RouterPlace
 from evenflow.schemes.key import KeyState

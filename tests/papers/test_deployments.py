@@ -15,9 +15,7 @@ from evenflow.cli import main
 from evenflow.errors import EvenflowError
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
-from evenflow.papers.deployments import experiments
 from evenflow.papers.deployments.common import (
-    SparkRunConfig,
     best_cut,
     near_prediction,
     near_shuffle,
@@ -89,7 +87,7 @@ def test_messages_keep_their_order_and_their_hashes(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     messages = Messages.of("zipf:z=1.2,keys=500,messages=1000,seed=3")
-    assert messages.hashes.tolist() == ef.hash_keys(np.arange(1, messages.keys + 1)).tolist()
+    assert messages.hashes.tolist() == ef.hash_keys(np.arange(1, messages.keys_upper_bound() + 1)).tolist()
     assert messages.thinned(4).messages == 250
     messages.write(tmp_path / "stream", 3)
     files = sorted((tmp_path / "stream").iterdir())
@@ -191,8 +189,8 @@ def test_a_batch_takes_what_its_slices_take() -> None:
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_deployment_can_be_run(scale: str) -> None:
-    setting = SparkRunConfig(scale, data_sets(), ("two-choices",), master="local[3]")
-    for experiment in experiments():
+    setting = RunConfig(scale, data_sets(), ("two-choices",), master="local[3]")
+    for experiment in find([], "spark"):
         assert experiment.on == "spark"
         for point in experiment.points(setting):
             json.dumps(point)
@@ -201,7 +199,7 @@ def test_every_deployment_can_be_run(scale: str) -> None:
                 schemes = [ef.scheme(name, **parameters) for _, name, parameters in point["subjects"]]
                 names = [scheme.name for scheme in schemes]
                 assert {"fill", "shuffle", "key", "two-choices"} <= set(names), experiment.name
-    assert slots_for(experiments(), setting) == (100 if scale == "small" else 128)
+    assert slots_for(find([], "spark"), setting) == (100 if scale == "small" else 128)
     assert [experiment.name for experiment in find(["choices/fig13"], "spark")] == ["choices/fig13"]
     with pytest.raises(EvenflowError, match="there is no figure 'functions'"):
         find(["functions"], "spark")
@@ -233,7 +231,7 @@ def test_options_that_do_not_fit_are_refused() -> None:
         assert found.exit_code != 0
         assert words in str(found.exception) + found.output
     listed = runner.invoke(main, ["reproduce", "--on", "spark", "--list", "--json"])
-    assert len(json.loads(listed.output)) == len(experiments())
+    assert len(json.loads(listed.output)) == len(find([], "spark"))
 
 
 def test_a_setting_of_the_simulator_has_no_master() -> None:

@@ -19,7 +19,7 @@ from evenflow.papers.functions import EXPERIMENTS, growth
 from evenflow.papers.functions.common import APPROACHES, COMBINATIONS, CONSISTENT, OURS
 from evenflow.papers.functions.example import LAYOUTS, balances, measure_thresholds, measure_toy
 from evenflow.papers.functions.growth import UNIFORM, Workload, building, grown, last_step, sizes
-from evenflow.papers.functions.parameters import UTILITIES
+from evenflow.papers.functions.migration import UTILITIES
 from evenflow.schemes.cost_model import Costs, resource
 from evenflow.schemes.explicit import Explicit, ExplicitRouter
 from evenflow.schemes.key_placement import place

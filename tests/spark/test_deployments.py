@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evenflow.papers import find
-from evenflow.papers.deployments.common import SparkRunConfig
+from evenflow.papers.experiment import RunConfig
 from evenflow.testing import LocalCluster
 
 pytestmark = pytest.mark.spark
@@ -46,7 +46,7 @@ def test_a_figure_is_deployed_on_a_standalone_cluster(tmp_path: Path) -> None:
     assert claims == json.loads((tmp_path / "claims.json").read_text())
     with (tmp_path / "dynamic-table3.csv").open() as file:
         rows = {row["label"]: row for row in csv.DictReader(file)}
-    [point] = find(["dynamic/table3"], "spark")[0].points(SparkRunConfig(master=cluster.master))
+    [point] = find(["dynamic/table3"], "spark")[0].points(RunConfig(master=cluster.master))
     assert set(rows) == {label for label, _, _ in point["subjects"]}
     for label, row in rows.items():
         every = round(1 / float(row["share"]))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenflow.bench.stateful_work import Count, drain, stream, write_part
+from evenflow.bench.on_spark import drain
+from evenflow.bench.stateful_work import Count, stream, write_part
 from evenflow.owners import AutoWorkers
 from evenflow.spark import stateful
 

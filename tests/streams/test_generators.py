@@ -114,7 +114,7 @@ def test_another_process_draws_the_same_messages() -> None:
         "    print(kind.keyword, next(kind(messages=3000, seed=9).chunks()).ids.tolist())\n"
     )
     here = "".join(
-        f"{name} {next(kind(messages=3000, seed=9).chunks()).ids.tolist()}\n"  # type: ignore[call-arg]
+        f"{name} {next(kind(messages=3000, seed=9).chunks()).ids.tolist()}\n"
         for name, kind in GENERATORS.items()
     )
     there = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout
@@ -160,7 +160,7 @@ def test_a_key_without_weight_never_occurs(weights: list[float]) -> None:
 )
 def test_zipf_follows_its_law(z: float, keys: int, seed: int) -> None:
     messages = 2 * 10**6
-    counts = np.bincount(ids_of(Zipf(z, keys, messages, seed)), minlength=keys)
+    counts = np.bincount(ids_of(Zipf(z, keys, messages=messages, seed=seed)), minlength=keys)
     weights = zipf_weights(keys, z)
     expected = messages * weights / weights.sum()
     assert abs(chi_square(counts, expected)) < 4
@@ -168,18 +168,18 @@ def test_zipf_follows_its_law(z: float, keys: int, seed: int) -> None:
 
 
 def test_the_chi_square_test_would_notice_a_wrong_exponent() -> None:
-    counts = np.bincount(ids_of(Zipf(1.41, 10**4, 10**6, 1)), minlength=10**4)
+    counts = np.bincount(ids_of(Zipf(1.41, 10**4, messages=10**6, seed=1)), minlength=10**4)
     weights = zipf_weights(10**4, 1.4)
     assert chi_square(octaves(counts), octaves(10**6 * weights / weights.sum())) > 20
 
 
 def test_uniform_is_uniform() -> None:
-    counts = np.bincount(ids_of(Uniform(1000, 10**6, 1)), minlength=1000)
+    counts = np.bincount(ids_of(Uniform(1000, messages=10**6, seed=1)), minlength=1000)
     assert abs(chi_square(counts, np.full(1000, 1000.0))) < 4
 
 
 def test_messages_are_independent_of_their_neighbours() -> None:
-    ids = ids_of(Uniform(16, 10**6, 1))
+    ids = ids_of(Uniform(16, messages=10**6, seed=1))
     for lag in (1, 2, 3, 16, 1 << 16):
         pairs = np.bincount(ids[:-lag] * 16 + ids[lag:], minlength=256)
         assert abs(chi_square(pairs, np.full(256, pairs.sum() / 256))) < 4

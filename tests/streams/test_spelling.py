@@ -26,7 +26,7 @@ from evenflow.streams import (
 @pytest.mark.parametrize(
     ("spec", "stream"),
     [
-        ("zipf:z=1.4,keys=1e5,messages=1e7,seed=1", Zipf(1.4, 10**5, 10**7, 1)),
+        ("zipf:z=1.4,keys=1e5,messages=1e7,seed=1", Zipf(1.4, 10**5, messages=10**7, seed=1)),
         ("zipf", Zipf()),
         ("zipf:", Zipf()),
         (" ZIPF : z = 2 , seed=12345678901234567890", Zipf(2.0, seed=12345678901234567890)),
@@ -36,7 +36,7 @@ from evenflow.streams import (
         ("evolving:phases=1+2+1,seed=4", Evolving(phases=(1, 2, 1), seed=4)),
         ("evolving:phases=5", Evolving(phases=5)),
         ("countries:skew=80,then=0", Countries(80, 0)),
-        ("election:share=0.5,messages=1e5", Election(0.5, 10**5)),
+        ("election:share=0.5,messages=1e5", Election(0.5, messages=10**5)),
         ("burst:share=0.2,start=0.1,end=0.2", Burst(share=0.2, start=0.1, end=0.2)),
         ("drift:steps=4,keys=50", Drift(steps=4, keys=50)),
     ],

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -76,22 +76,9 @@ class Outcome:
 
     def row(self) -> dict[str, Any]:
         """Return the outcome as plain data."""
-        return {
-            "scheme": self.scheme.name,
-            "spelling": self.spelling,
-            "one_owner": self.one_owner,
-            "max_load": int(self.loads.max()),
-            "max_over_mean": self.max_over_mean,
-            "speed_up": self.speed_up,
-            "imbalance": self.imbalance,
-            "imbalance_mean": self.imbalance_mean,
-            "replicas": self.replicas,
-            "memory": self.memory,
-            "keys_moved": self.keys_moved,
-            "state_moved": self.state_moved,
-            "joining_moves": self.joining_moves,
-            "joining_ideal": self.joining_ideal,
-        }
+        first = {"scheme": self.scheme.name, "spelling": self.spelling, "one_owner": self.one_owner}
+        rest = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in first}
+        return {**first, "max_load": int(rest.pop("loads").max()), **rest}
 
 
 def contenders(keys: int, messages: int) -> list[Scheme]:
@@ -196,12 +183,10 @@ def _outcome(scheme: Scheme, sample: Sample, workers: int, seed: int, base: int)
         scheme=scheme,
         one_owner=owned,
         loads=result.loads,
-        max_over_mean=row["max_over_mean"],
         speed_up=base / int(result.loads.max()),
-        imbalance=row["imbalance"],
-        imbalance_mean=row["imbalance_mean"],
-        replicas=row["replicas"],
-        memory=row["memory"],
+        **{
+            name: row[name] for name in ("max_over_mean", "imbalance", "imbalance_mean", "replicas", "memory")
+        },
         keys_moved=row.get("keys_moved", 0 if owned else None),
         state_moved=row.get("state_moved", 0) / sample.messages if owned else None,
         joining_moves=moves,

@@ -158,43 +158,32 @@ def _reason(
 
 
 def _notes(found: Profile, chosen: Outcome, hot_share: float, workers: int, work: str) -> tuple[str, ...]:
-    notes = []
-    if found.grouped:
-        notes.append(
-            "The rows are grouped by key, so their order says nothing about change over time; the schemes "
-            "were compared on the rows in random order."
-        )
-    if found.change is not None and found.change.changes and chosen.scheme.name != "key":
-        notes.append(
-            "The hot keys change over time: an adaptive scheme follows them, a fixed list of hot keys does "
-            "not."
-        )
-    if work == "one-owner" and hot_share > CLOSE:
-        notes.append(
-            f"With one owner per key, no scheme can do better than {hot_share:.2f} times the mean, the load "
-            "of the hottest key alone. If partial results can be merged, keys can be split (--mergeable)."
-        )
-    if work == "mergeable":
-        notes.append(
-            "For built-in aggregates such as count, sum and max, df.groupBy(...).agg(...) is enough: Spark "
-            "combines rows before the shuffle."
-        )
-    if found.messages < ENOUGH * workers:
-        notes.append(
-            f"There are only {found.messages:,} rows for {workers:,} workers; with fewer than {ENOUGH} rows "
-            "per worker, the result depends largely on chance."
-        )
-    if found.keys < FEW_KEYS * workers:
-        notes.append(
-            f"With so few keys ({found.keys:,}), Spark's own hash may balance them better or worse than the "
-            "hash used here for key grouping."
-        )
-    if found.keys < workers:
-        notes.append(
-            f"There are fewer keys ({found.keys:,}) than workers ({workers:,}): unless keys are split, some "
-            "workers stay idle."
-        )
-    return tuple(notes)
+    few_rows, few_keys = found.messages < ENOUGH * workers, found.keys < FEW_KEYS * workers
+    moving = found.change is not None and found.change.changes and chosen.scheme.name != "key"
+    notes = (
+        (found.grouped,
+         "The rows are grouped by key, so their order says nothing about change over time; the schemes were "
+         "compared on the rows in random order."),
+        (moving,
+         "The hot keys change over time: an adaptive scheme follows them, a fixed list of hot keys does "
+         "not."),
+        (work == "one-owner" and hot_share > CLOSE,
+         f"With one owner per key, no scheme can do better than {hot_share:.2f} times the mean, the load of "
+         "the hottest key alone. If partial results can be merged, keys can be split (--mergeable)."),
+        (work == "mergeable",
+         "For built-in aggregates such as count, sum and max, df.groupBy(...).agg(...) is enough: Spark "
+         "combines rows before the shuffle."),
+        (few_rows,
+         f"There are only {found.messages:,} rows for {workers:,} workers; with fewer than {ENOUGH} rows per "
+         "worker, the result depends largely on chance."),
+        (few_keys,
+         f"With so few keys ({found.keys:,}), Spark's own hash may balance them better or worse than the "
+         "hash used here for key grouping."),
+        (found.keys < workers,
+         f"There are fewer keys ({found.keys:,}) than workers ({workers:,}): unless keys are split, some "
+         "workers stay idle."),
+    )  # fmt: skip
+    return tuple(note for applies, note in notes if applies)
 
 
 def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> str:

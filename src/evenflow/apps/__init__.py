@@ -10,7 +10,7 @@ To add an app, write a file here with a frozen dataclass of its parameters under
 from typing import Any
 
 from evenflow.apps import counting, decision_tree, heavy_hitters, naive_bayes, vwap, windowed_join
-from evenflow.apps.base import App, known_apps, register
+from evenflow.apps.base import App, apps, register
 from evenflow.errors import EvenflowError, nearest
 from evenflow.spec import build
 
@@ -28,16 +28,11 @@ __all__ = [
 ]
 
 
-def apps() -> dict[str, type[App]]:
-    """Return every app by name."""
-    return known_apps()
-
-
 def parse_app(text: str) -> App:
     """Parse an app: its name, and parameters after a colon."""
     name, _, rest = text.partition(":")
-    kind: Any = known_apps().get(name.strip())
+    kind: Any = apps().get(name.strip())
     if kind is None:
-        raise EvenflowError(f"there is no app {name.strip()!r}; {nearest(name.strip(), known_apps())}")
+        raise EvenflowError(f"there is no app {name.strip()!r}; {nearest(name.strip(), apps())}")
     app: App = build(kind, kind, kind.name, rest)
     return app

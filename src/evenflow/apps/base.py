@@ -110,7 +110,7 @@ def register(kind: type[AnyApp]) -> type[AnyApp]:
     return kind
 
 
-def known_apps() -> dict[str, type[App]]:
+def apps() -> dict[str, type[App]]:
     """Return every app by name."""
     return dict(sorted(_APPS.items()))
 

@@ -55,31 +55,6 @@ class Count(Aggregator):
         return (a[0] + b[0],)
 
 
-class Top:
-    """The k keys with the most rows, for counts that only grow.
-
-    >>> top = Top(2)
-    >>> top.update([("a", 3), ("b", 1), ("c", 2)])
-    >>> top.update([("b", 5)])
-    >>> top.most()
-    [('b', 5), ('a', 3)]
-    """
-
-    def __init__(self, k: int, known: Iterable[tuple[Any, int]] = ()):
-        self.k = k
-        self._rows: dict[Any, int] = dict(known)
-
-    def update(self, counts: Iterable[tuple[Any, int]]) -> None:
-        """Update with the total counts of keys that grew; idempotent."""
-        for key, rows in counts:
-            self._rows[key] = max(rows, self._rows.get(key, 0))
-        self._rows = dict(self.most())
-
-    def most(self) -> list[tuple[Any, int]]:
-        """Return keys and rows, most rows first."""
-        return sorted(self._rows.items(), key=lambda pair: (-pair[1], str(pair[0])))[: self.k]
-
-
 @register
 @dataclass(frozen=True)
 class Counting(App):
@@ -160,11 +135,15 @@ class TopK(Counting):
 
 
 def _merged_top(
-    known: list[dict[str, Any]], rows: Iterable[Any], keys: list[str], k: int
+    known: list[dict[str, Any]], changed: Iterable[Any], keys: list[str], k: int
 ) -> list[dict[str, Any]]:
-    top = Top(k, ((_frozen(entry["key"]), entry["rows"]) for entry in known))
-    top.update((tuple(_plain(row[key]) for key in keys), row["rows"]) for row in rows)
-    return [{"key": key[0] if len(key) == 1 else list(key), "rows": rows} for key, rows in top.most()]
+    """Return the k keys with the most rows, given the former ones and those that grew; idempotent."""
+    rows = {_frozen(entry["key"]): entry["rows"] for entry in known}
+    for row in changed:
+        key = tuple(_plain(row[name]) for name in keys)
+        rows[key] = max(row["rows"], rows.get(key, 0))
+    most = sorted(rows.items(), key=lambda pair: (-pair[1], str(pair[0])))[:k]
+    return [{"key": key[0] if len(key) == 1 else list(key), "rows": count} for key, count in most]
 
 
 def _plain(value: Any) -> Any:

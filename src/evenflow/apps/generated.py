@@ -12,13 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from evenflow.kernels import Float64Array, Int64Array
-from evenflow.keys import GOLDEN
+from evenflow.kernels import Float64Array, Int64Array, kernel
 from evenflow.spec import build, check
-from evenflow.streams.sampling import draw_salt, zipf_weights
+from evenflow.streams.sampling import bits, draw_salt, unit, zipf_weights
 
 _START = 1_600_000_000  # Unix time of row 0
-_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 def units(seed: int, use: int, at: Int64Array) -> Float64Array:
@@ -27,11 +25,15 @@ def units(seed: int, use: int, at: Int64Array) -> Float64Array:
     >>> units(1, 0, np.array([5, 6, 5])).round(3).tolist()
     [0.961, 0.449, 0.961]
     """
-    with np.errstate(over="ignore"):
-        value = draw_salt(seed, use) + (at.astype(np.uint64) + np.uint64(1)) * GOLDEN
-        for shift, factor in _MIX:
-            value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
-    return ((value ^ (value >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    drawn = np.empty(at.size)
+    _draw_units(draw_salt(seed, use), at, drawn)
+    return drawn
+
+
+@kernel
+def _draw_units(salt: np.uint64, at: Int64Array, out: Float64Array) -> None:
+    for i in range(at.size):
+        out[i] = unit(bits(salt, at[i]))
 
 
 def normals(seed: int, use: int, at: Int64Array) -> Float64Array:
@@ -48,6 +50,15 @@ def ranks(count: int, z: float, draws: Float64Array) -> Int64Array:
     """
     ends = np.cumsum(zipf_weights(count, z))
     return np.searchsorted(ends / ends[-1], draws, side="right")
+
+
+def _named(prefix: str, numbers: Int64Array) -> pa.Array:
+    return pa.array([f"{prefix}{number}" for number in numbers.tolist()], pa.string())
+
+
+def _lists(values: pa.Array, length: int) -> pa.ListArray:
+    offsets = np.arange(0, len(values) + 1, length)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
 
 class RowGenerator:
@@ -95,12 +106,8 @@ class Documents(RowGenerator):
         rank = ranks(self.words, self.z, units(self.seed, 1, draws))
         turn = np.repeat(label + 1, self.length) * (self.words // (self.classes + 1))
         word = np.where(units(self.seed, 2, draws) < self.own, (rank + turn) % self.words, rank)
-        offsets = pa.array(np.arange(positions.size + 1) * self.length, pa.int32())
-        words = pa.ListArray.from_arrays(
-            offsets, pa.array([f"w{number}" for number in word.tolist()], pa.string())
-        )
-        labels = pa.array([f"class{number}" for number in label.tolist()], pa.string())
-        return pa.StructArray.from_arrays([labels, words], ["label", "words"])
+        words = _lists(_named("w", word), self.length)
+        return pa.StructArray.from_arrays([_named("class", label), words], ["label", "words"])
 
 
 @dataclass(frozen=True)
@@ -127,11 +134,8 @@ class Points(RowGenerator):
         centres = normals(self.seed, 1, np.arange(self.classes * self.dimensions)) * self.spread
         draws = (positions[:, None] * self.dimensions + np.arange(self.dimensions)).ravel()
         values = centres.reshape(self.classes, -1)[label].ravel() + normals(self.seed, 2, draws)
-        offsets = pa.array(np.arange(positions.size + 1) * self.dimensions, pa.int32())
-        labels = pa.array([f"class{number}" for number in label.tolist()], pa.string())
-        return pa.StructArray.from_arrays(
-            [labels, pa.ListArray.from_arrays(offsets, pa.array(values))], ["label", "features"]
-        )
+        features = _lists(pa.array(values), self.dimensions)
+        return pa.StructArray.from_arrays([_named("class", label), features], ["label", "features"])
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ class Trades(RowGenerator):
         micros = ((_START + positions / self.rate) * 1e6).astype(np.int64)
         columns = [
             pa.array(micros).cast(pa.timestamp("us", "UTC")),
-            pa.array([f"T{number}" for number in ticker.tolist()], pa.string()),
+            _named("T", ticker),
             pa.array(np.round(price, 2)),
             pa.array(size),
         ]

@@ -268,35 +268,24 @@ class HeavyHittersApp(App):
         from evenflow.report.tables import Table
 
         checked = bool(view["errors"]) and "mean_error" in view["errors"][0]
-        rows = [
-            (
-                str(row["item"]),
-                row["at_least"],
-                row["at_most"],
-                row["summaries"],
-                *_also(row, "rows", checked),
-            )
-            for row in view["top"]
-        ]
-        errors = [
-            (row["summaries"], row["keys"], row["mean_bound"], *_also(row, "mean_error", checked))
-            for row in view["errors"]
-        ]
-        note = f"{view['rows']:,} rows in {view['counters']:,} counters."
+        bounds = {"item": "key", "at_least": "rows, at least", "at_most": "at most", "summaries": "summaries"}
+        errors = {"summaries": "summaries", "keys": "keys", "mean_bound": "mean bound"}
+        if checked:
+            bounds, errors = bounds | {"rows": "exact"}, errors | {"mean_error": "mean error"}
+        hottest = [row | {"item": str(row["item"])} for row in view["top"]]
+        what = "The bound is the difference between at most and at least"
+        what += "; the error is that of at most, relative to the exact count." if checked else "."
         return [
-            Table(
-                "Heavy hitters",
-                ("key", "rows, at least", "at most", "summaries", *(["exact"] if checked else [])),
-                rows,
-                note,
-            ),
-            Table(
-                "Error by number of summaries that contain the key",
-                ("summaries", "keys", "mean bound", *(["mean error"] if checked else [])),
-                errors,
-                "The bound is the difference between at most and at least"
-                + ("; the error is that of at most, relative to the exact count." if checked else "."),
-            ),
+            Table(title, list(names.values()), [[row.get(name) for name in names] for row in rows], note)
+            for title, names, rows, note in (
+                (
+                    "Heavy hitters",
+                    bounds,
+                    hottest,
+                    f"{view['rows']:,} rows in {view['counters']:,} counters.",
+                ),
+                ("Error by number of summaries that contain the key", errors, view["errors"], what),
+            )
         ]
 
     def answer(self, view: View) -> View:
@@ -313,10 +302,6 @@ def _item(frame: DataFrame, key: list[str]) -> Column:
 
 def _true(hitter: Hitter, exact: dict[str | None, int] | None) -> dict[str, int]:
     return {"rows": exact[hitter.item]} if exact is not None and hitter.item in exact else {}
-
-
-def _also(row: dict[str, Any], name: str, wanted: bool) -> tuple[Any, ...]:
-    return (row.get(name),) if wanted else ()
 
 
 def _errors(found: list[Hitter], exact: dict[str | None, int] | None) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.measure import Measured, Progress, silent
-from evenflow.bench.subjects import SEED, Limit, Result, every_scheme, result
+from evenflow.bench.measure import Measured, Progress, Row, silent
+from evenflow.bench.results import Limit
+from evenflow.bench.subjects import SEED, every_scheme, result
 
 CHUNK = 10**5
 LIMIT = Limit("at most", 1.01)  # tolerates a few small Python objects
@@ -30,7 +31,7 @@ class Held(NamedTuple):
     key_seconds: float
 
 
-def memory(workers: int, messages: int, progress: Progress = silent) -> list[Result]:
+def memory(workers: int, messages: int, progress: Progress = silent) -> list[Row]:
     """Route messages / 1000 distinct keys, then one per message; ``value`` is the growth in memory."""
     few = max(1, messages // 1000)
     results = []

@@ -1,28 +1,25 @@
 """The router of every scheme against key grouping, the baseline, which hashes once and counts once.
 
-Four parts, each with evenflow's own limits:
+Three parts, each with evenflow's own limits:
 
 * **speed** on a Zipf stream (z = 1.4, 10^5 keys, 10^7 messages, 100 workers);
 * **growth** of the time per message from 10 to 1000 workers, for schemes that send hot keys to many workers;
 * **memory** of a router after 10^4 and after 10^7 distinct keys (:mod:`evenflow.bench.memory`);
-* **peers**: the published speed of other implementations on their stream (Zipf z = 2.0, 10^4 keys, 100
-  workers). Their numbers are messages per CPU second on another machine, so the ratio is approximate.
 
 One call of ``route`` processes a whole stream in one thread; setting up the router is not measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import evenflow as ef
 from evenflow.bench.measure import Progress, Row, against, silent
 from evenflow.bench.memory import memory
-from evenflow.bench.subjects import Limit, Result, Subject, every_scheme, lookup_alone, result, routing, zipf
+from evenflow.bench.results import Limit
+from evenflow.bench.subjects import Subject, every_scheme, lookup_alone, result, routing, zipf
 from evenflow.errors import EvenflowError
-from evenflow.report.tables import Table
+from evenflow.report.tables import Cell, Table
 
 WORKERS = 100
 MESSAGES = 10**7
@@ -41,43 +38,23 @@ GROWING_WORKERS = (10, 100, 1000)
 GROWTH_LIMIT = Limit("less than", 3)
 
 
-class Peer(NamedTuple):
-    """A published speed (messages per CPU second), its number of sources, and our target as a multiple."""
-
-    scheme: str
-    speed: float
-    sources: int
-    at_least: float
-
-
-PEERS = (
-    Peer("partial-key", 6.9e6, 5, 10),
-    Peer("d-choices", 0.089e6, 5, 40),
-    Peer("w-choices", 0.408e6, 5, 40),
-    Peer("random-choices", 0.023e6, 1, 100),
-    Peer("consistent", 0.023e6, 1, 100),  # with 10 virtual workers each, as in the peer's PoRC
-)
-
-
 def run(
     workers: int = WORKERS, messages: int = MESSAGES, quick: bool = False, progress: Progress = silent
 ) -> list[Row]:
-    """Measure all four parts; ``quick`` uses a tenth of the messages and fewer rounds."""
+    """Measure all parts; ``quick`` uses a tenth of the messages and fewer rounds."""
     for name, value in (("workers", workers), ("messages", messages)):
         if value < 1:
             raise EvenflowError(f"{name} is {value}; it must be at least 1.")
     messages = max(1, messages // 10) if quick else messages
     rounds = 3 if quick else 7
-    results = [
+    return [
         *speed(workers, messages, rounds, progress),
         *growth(messages, rounds, progress),
         *memory(workers, messages, progress),
-        *peers(messages, rounds, progress),
     ]
-    return [asdict(result) for result in results]
 
 
-def speed(workers: int, messages: int, rounds: int, progress: Progress = silent) -> list[Result]:
+def speed(workers: int, messages: int, rounds: int, progress: Progress = silent) -> list[Row]:
     """Measure every scheme on one stream; the limits apply to 100 workers."""
     load = zipf(1.4, 10**5, messages)
     subjects = {subject.name: subject for subject in (*every_scheme(), lookup_alone())}
@@ -87,10 +64,10 @@ def speed(workers: int, messages: int, rounds: int, progress: Progress = silent)
         limit = Limit("at most", LIMITS[name]) if name in LIMITS and workers == WORKERS else None
         stream = (load.name, messages)
         results.append(result("speed", subjects[name], workers, stream, measured, measured.ratio, limit))
-    return sorted(results, key=lambda result: result.relative_to_key)
+    return sorted(results, key=lambda row: float(row["relative_to_key"]))
 
 
-def growth(messages: int, rounds: int, progress: Progress = silent) -> list[Result]:
+def growth(messages: int, rounds: int, progress: Progress = silent) -> list[Row]:
     """Measure the head schemes at 10, 100 and 1000 workers; ``value`` is the time relative to 10 workers."""
     load = zipf(1.4, 10**5, messages)
     unit = routing(Subject(ef.scheme("key")), WORKERS, load)
@@ -106,126 +83,45 @@ def growth(messages: int, rounds: int, progress: Progress = silent) -> list[Resu
     return results
 
 
-def peers(messages: int, rounds: int, progress: Progress = silent) -> list[Result]:
-    """Measure the schemes with a published speed, on its stream; ``value`` is our speed over that."""
-    load = zipf(2.0, 10**4, messages)
-    subjects = {peer.scheme: Subject(ef.scheme(peer.scheme)) for peer in PEERS}
-    tasks = {peer.scheme: routing(subjects[peer.scheme], WORKERS, load, peer.sources) for peer in PEERS}
-    measured = against(routing(Subject(ef.scheme("key")), WORKERS, load), tasks, rounds, progress)
-    return [
-        result(
-            "peers",
-            subjects[peer.scheme],
-            WORKERS,
-            (load.name, messages),
-            measured[peer.scheme],
-            messages / measured[peer.scheme].seconds / peer.speed,
-            Limit("at least", peer.at_least),
-            sources=peer.sources,
-            peer_messages_per_second=peer.speed,
-        )
-        for peer in PEERS
-    ]
-
-
-def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return the four parts as tables, with limits."""
-    parts = {part: [row for row in rows if row["part"] == part] for part in _TABLES}
-    return [_TABLES[part](own) for part, own in parts.items() if own]
-
-
-def _speed_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        f"Time per message, {rows[0]['workers']} workers, {rows[0]['stream']}",
-        ("scheme", "M messages/s", "ns", "x key", "lowest", "highest", "limit", ""),
-        [
-            (
-                _name(row),
-                row["messages_per_second"] / 1e6,
-                1e9 / row["messages_per_second"],
-                row["relative_to_key"],
-                row["lowest"],
-                row["highest"],
-                row["limit"],
-                _verdict(row),
-            )
-            for row in rows
-        ],
-    )
-
-
-def _growth_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        f"Time by number of workers, {rows[0]['stream']}",
-        ("scheme", "workers", "ns", "x key", f"x {GROWING_WORKERS[0]} workers", "limit", ""),
-        [
-            (
-                _name(row),
-                row["workers"],
-                1e9 / row["messages_per_second"],
-                row["relative_to_key"],
-                row["value"],
-                row["limit"],
-                _verdict(row),
-            )
-            for row in rows
-        ],
-    )
-
-
-def _memory_table(rows: Sequence[Row]) -> Table:
-    few, many = rows[0]["details"]["distinct_keys"]
-    return Table(
-        f"Memory of a router for {rows[0]['workers']} workers, in kB",
-        ("scheme", f"{few:,} keys", f"{many:,} keys", "growth", "limit", "", "allocated", "ns", "x key"),
-        [
-            (
-                _name(row),
-                row["details"]["bytes_reported"][0] / 1e3,
-                row["details"]["bytes_reported"][1] / 1e3,
-                row["value"],
-                row["limit"],
-                _verdict(row),
-                row["details"]["bytes_allocated"][1] / 1e3,
-                1e9 / row["messages_per_second"],
-                row["relative_to_key"],
-            )
-            for row in rows
-        ],
-        note=f"Growth of reported or of allocated memory, whichever is larger; ns and x key are for {many:,} "
-        "keys, each sent once.",
-    )
-
-
-def _peers_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        f"Speed against published implementations, {rows[0]['workers']} workers, {rows[0]['stream']}",
-        ("scheme", "sources", "M messages/s", "published", "x published", "limit", ""),
-        [
-            (
-                _name(row),
-                row["details"]["sources"],
-                row["messages_per_second"] / 1e6,
-                row["details"]["peer_messages_per_second"] / 1e6,
-                row["value"],
-                row["limit"],
-                _verdict(row),
-            )
-            for row in rows
-        ],
-        note="Messages per CPU second of one core; the published numbers are from other machines.",
-    )
-
-
-_TABLES = {"speed": _speed_table, "growth": _growth_table, "memory": _memory_table, "peers": _peers_table}
-
-
-def _name(row: Row) -> str:
-    return f"{row['scheme']}, {row['variant']}" if row["variant"] else str(row["scheme"])
-
-
 def _verdict(row: Row) -> str | None:
     """Return whether a value is within its limit, over or under it; None without a limit."""
     if row["ok"] is None:
         return None
     return "ok" if row["ok"] else "under" if row["limit"].startswith("at least") else "over"
+
+
+_CELLS: dict[str, Callable[[Row], Cell]] = {
+    "scheme": lambda row: f"{row['scheme']}, {row['variant']}" if row["variant"] else str(row["scheme"]),
+    "M messages/s": lambda row: row["messages_per_second"] / 1e6,
+    "ns": lambda row: 1e9 / row["messages_per_second"],
+    "x key": lambda row: row["relative_to_key"],
+    "": _verdict,
+    "{distinct_keys[0]:,} keys": lambda row: row["details"]["bytes_reported"][0] / 1e3,
+    "{distinct_keys[1]:,} keys": lambda row: row["details"]["bytes_reported"][1] / 1e3,
+    "allocated": lambda row: row["details"]["bytes_allocated"][1] / 1e3,
+    **dict.fromkeys(("growth", "x 10 workers"), lambda row: row["value"]),
+}  # others are fields of the row
+_TABLES = {  # title, columns, note
+    "speed": ("Time per message, {workers} workers, {stream}",
+              ("scheme", "M messages/s", "ns", "x key", "lowest", "highest", "limit", ""), ""),
+    "growth": ("Time by number of workers, {stream}",
+               ("scheme", "workers", "ns", "x key", "x 10 workers", "limit", ""), ""),
+    "memory": ("Memory of a router for {workers} workers, in kB",
+               ("scheme", "{distinct_keys[0]:,} keys", "{distinct_keys[1]:,} keys", "growth", "limit", "",
+                "allocated", "ns", "x key"),
+               "Growth of reported or of allocated memory, whichever is larger; ns and x key are for "
+               "{distinct_keys[1]:,} keys, each sent once."),
+}  # fmt: skip
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return the parts as tables, with limits."""
+    found = []
+    for part, (title, columns, note) in _TABLES.items():
+        own = [row for row in rows if row["part"] == part]
+        if own:
+            known = own[0] | own[0]["details"]
+            cells = [[_CELLS[n](row) if n in _CELLS else row[n] for n in columns] for row in own]
+            names = [name.format(**known) for name in columns]
+            found.append(Table(title.format(**known), names, cells, note.format(**known)))
+    return found

@@ -14,52 +14,55 @@ number of (key, worker) pairs relative to the number of keys.
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenflow.apps.counting import SCHEMA, Count
 from evenflow.bench.measure import Progress, Row, processor_seconds, silent
-from evenflow.report.tables import Table
+from evenflow.bench.on_spark import NOT_COALESCED, batches_of, drain, in_turn, ratio, session, timed, zipf
+from evenflow.bench.results import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from evenflow.spark.routing.placed import Placed
 
-    Session = Callable[[str], SparkSession]  # master -> a session on it
-
 SLEEP = 200e-6
 SPIN = 20e-6
-KEYS = 10**5
 WORKERS = 32
 WARM_UP = 10  # runs without work
 SHARE = 0.1  # of the rows, for key grouping
-# The rows are few bytes but much work: adaptive execution would coalesce all groups of groupBy into one task,
-# which is not what this benchmark measures.
-COALESCE = "spark.sql.adaptive.coalescePartitions.enabled"
+COLUMNS: dict[str, Columns] = {
+    "sleep": (
+        "200 microseconds of sleep per row, 32 workers",
+        ("z", "what", "rows", "seconds", "rows_per_second", "of_shuffle", "of_key_grouping", "memory"),
+    ),
+    "cpu": (
+        "20 microseconds of CPU per row, 2 workers on 2 cores",
+        ("z", "what", "rows", "seconds", "of_ideal", "of_half_the_time", "of_bare_work"),
+    ),
+    "slices": (
+        "Four rows per key, almost no work",
+        ("what", "rows", "seconds", "microseconds_per_key", "times_as_fast"),
+    ),
+    "stream": (
+        "Micro-batches in update mode",
+        ("what", "rows", "touched", "ms", "ratio", "overhead_ms", "overhead_ms_per_touched_key"),
+    ),
+}
 
 
-def run(session: Session, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Measure all parts; ``quick`` uses a tenth of the rows and fewer rounds."""
     rounds, part = (1, 10) if quick else (5, 1)
-    many = prepared(session(f"local[{WORKERS}]"), WORKERS)
-    rows = [row for z in (1.4, 2.0) for row in sleep_bound(many, z, 500_000 // part, rounds, progress)]
-    few = prepared(session("local[2]"), 4)
-    rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, progress)
-    rows += slices(few, 400_000 // part, rounds, progress)
-    rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
+    with session(f"local[{WORKERS}]", WORKERS, **NOT_COALESCED) as many:
+        rows = [row for z in (1.4, 2.0) for row in sleep_bound(many, z, 500_000 // part, rounds, progress)]
+    with session("local[2]", 4, **NOT_COALESCED) as few:
+        rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, progress)
+        rows += slices(few, 400_000 // part, rounds, progress)
+        rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
     return rows
-
-
-def prepared(spark: SparkSession, partitions: int) -> SparkSession:
-    """Set the number of shuffle partitions to the number of workers."""
-    spark.conf.set(COALESCE, "false")
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    return spark
 
 
 class Spin(Count):
@@ -87,7 +90,7 @@ def sleep_bound(
 
     from evenflow.spark import aggregate
 
-    with zipf(spark, z, rows) as df:
+    with zipf(spark, z, rows, files=WORKERS) as df:
         keys = df.select("k").distinct().count()
         shuffled = df.repartition(WORKERS)
         salted = df.withColumn("salt", (F.rand(1) * WORKERS).cast("int")).repartition(WORKERS, "k", "salt")
@@ -108,41 +111,19 @@ def sleep_bound(
             "random salting": moved_pairs(salted),
         }
         seconds = in_turn(tasks, rounds, progress, f"sleep, z = {z}")
-        found: list[dict[str, Any]] = [
-            {
-                "part": "sleep",
-                "z": z,
-                "what": name,
-                "rows": rows,
-                "seconds": statistics.median(seconds[name]),
-                "rows_per_second": rows / statistics.median(seconds[name]),
-                "of_shuffle": ratio(seconds["shuffle grouping"], seconds[name]),
-                "memory": pairs[name] / keys,
-            }
-            for name in tasks
-        ]
         few = df.limit(int(rows * SHARE)).cache()
         drain(few)
-        [key_seconds] = in_turn(
-            {"k": lambda: drain(key_grouping(few))}, 1, progress, f"key, z = {z}"
-        ).values()
-        speed = rows * SHARE / key_seconds[0]
-        found.append(
-            {
-                "part": "sleep",
-                "z": z,
-                "what": "groupBy.applyInPandas",
-                "rows": int(rows * SHARE),
-                "seconds": key_seconds[0],
-                "rows_per_second": speed,
-                "of_shuffle": speed / rows * statistics.median(seconds["shuffle grouping"]),
-                "memory": 1.0,
-            }
-        )
+        by_key = {"groupBy.applyInPandas": lambda: drain(key_grouping(few))}
+        key_seconds = in_turn(by_key, 1, progress, f"key, z = {z}")
         few.unpersist()
+    shuffle = seconds["shuffle grouping"]
+    found = timed("sleep", rows, seconds, z=z) + timed("sleep", int(rows * SHARE), key_seconds, z=z)
     for row in found:
-        row["of_key_grouping"] = row["rows_per_second"] / speed
-    return found
+        speed = row["rows_per_second"] = row["rows"] / row["seconds"]
+        own = seconds.get(row["what"])
+        row["of_shuffle"] = ratio(shuffle, own) if own else speed / rows * statistics.median(shuffle)
+        row["memory"] = pairs[row["what"]] / keys if own else 1.0
+    return [row | {"of_key_grouping": row["rows_per_second"] / speed} for row in found]
 
 
 def cpu_bound(
@@ -172,19 +153,13 @@ def cpu_bound(
             "key grouping": lambda: drain(aggregate(df, "k", Spin(), SCHEMA, workers=2, scheme="key")),
         }
         seconds = in_turn(tasks, rounds, progress, "cpu")
-        return [
-            {
-                "part": "cpu",
-                "z": z,
-                "what": name,
-                "rows": rows,
-                "seconds": statistics.median(seconds[name]),
-                "of_ideal": ratio([work / 2 for work in total_work[1:]], seconds[name]),  # 0: the warm-up
-                "of_half_the_time": ratio([wall / 2 for wall in seconds["one worker"]], seconds[name]),
-                "of_bare_work": rows * SPIN / 2 / statistics.median(seconds[name]),
-            }
-            for name in tasks
-        ]
+    found = timed("cpu", rows, seconds, z=z)
+    for row in found:
+        own = seconds[row["what"]]
+        row["of_ideal"] = ratio([work / 2 for work in total_work[1:]], own)  # 0: the warm-up
+        row["of_half_the_time"] = ratio([wall / 2 for wall in seconds["one worker"]], own)
+        row["of_bare_work"] = rows * SPIN / 2 / row["seconds"]
+    return found
 
 
 def slices(spark: SparkSession, rows: int, rounds: int, progress: Progress = silent) -> list[Row]:
@@ -206,17 +181,11 @@ def slices(spark: SparkSession, rows: int, rounds: int, progress: Progress = sil
     }
     seconds = in_turn(tasks, rounds, progress, "slices")
     df.unpersist()
-    return [
-        {
-            "part": "slices",
-            "what": name,
-            "rows": rows,
-            "seconds": statistics.median(seconds[name]),
-            "microseconds_per_key": statistics.median(seconds[name]) * 4e6 / rows,
-            "times_as_fast": ratio(seconds["applyInArrow"], seconds[name]),
-        }
-        for name in tasks
-    ]
+    found = timed("slices", rows, seconds)
+    for row in found:
+        row["microseconds_per_key"] = row["seconds"] * 4e6 / rows
+        row["times_as_fast"] = ratio(seconds["applyInArrow"], seconds[row["what"]])
+    return found
 
 
 def stream(spark: SparkSession, rows: int, batches: int, progress: Progress = silent) -> list[Row]:
@@ -224,9 +193,7 @@ def stream(spark: SparkSession, rows: int, batches: int, progress: Progress = si
     from pyspark.sql import functions as F
 
     from evenflow.spark import aggregate
-    from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 
-    spark.conf.set(PROVIDER, ROCKS_DB)
     with zipf(spark, 1.4, rows * batches, files=batches) as df:
         [folder] = {str(Path(path).parent) for path in df.inputFiles()}
         source = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(folder)
@@ -238,35 +205,17 @@ def stream(spark: SparkSession, rows: int, batches: int, progress: Progress = si
         found: list[Row] = []
         for index, (name, frame) in enumerate(frames.items()):
             progress(index, len(frames), f"stream, {name}")
-            milliseconds, touched = per_batch(frame)
-            found.append(
-                {"part": "stream", "what": name, "rows": rows, "ms": milliseconds, "touched": touched}
-            )
+            done = batches_of(frame)[2:]  # after two warm-up batches
+            row: Row = {"part": "stream", "what": name, "rows": rows}
+            row["ms"] = statistics.median(batch["durationMs"]["triggerExecution"] for batch in done)
+            row["touched"] = statistics.median(batch["stateOperators"][0]["numRowsUpdated"] for batch in done)
+            found.append(row)
     plain = found[0]["ms"]
     for row in found:
         row["ratio"] = row["ms"] / plain
         row["overhead_ms"] = row["ms"] - plain
         row["overhead_ms_per_touched_key"] = row["overhead_ms"] / max(1.0, row["touched"])
     return found
-
-
-def per_batch(frame: DataFrame) -> tuple[float, float]:
-    """Run a query over all its files; return the medians of milliseconds and touched keys per batch."""
-    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as checkpoint:
-        query = (
-            frame.writeStream.format("noop")
-            .outputMode("update")
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        progress = [batch for batch in query.recentProgress if batch["numInputRows"]][
-            2:
-        ]  # after two warm-up batches
-    times = [batch["durationMs"]["triggerExecution"] for batch in progress]
-    touched = [batch["stateOperators"][0]["numRowsUpdated"] for batch in progress]
-    return statistics.median(times), statistics.median(touched)
 
 
 def placed_for(df: DataFrame, workers: int) -> Placed:
@@ -313,80 +262,3 @@ def moved_pairs(df: DataFrame) -> int:
     from pyspark.sql import functions as F
 
     return int(df.select("k", F.spark_partition_id()).distinct().count())
-
-
-def drain(df: DataFrame) -> None:
-    """Compute all rows and discard them."""
-    df.write.format("noop").mode("overwrite").save()
-
-
-def in_turn(
-    tasks: Mapping[str, Callable[[], None]], rounds: int, progress: Progress, what: str
-) -> dict[str, list[float]]:
-    """Run every task once to warm up, then interleaved; return wall seconds per round."""
-    seconds: dict[str, list[float]] = {name: [] for name in tasks}
-    for turn in range(rounds + 1):
-        for index, (name, task) in enumerate(tasks.items()):
-            progress(turn * len(tasks) + index, (rounds + 1) * len(tasks), f"{what}, {name}")
-            start = time.perf_counter()
-            task()
-            if turn:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
-def ratio(unit: Sequence[float], own: Sequence[float]) -> float:
-    """Return the speed relative to the unit, as the median over the rounds."""
-    return statistics.median(baseline / wall for baseline, wall in zip(unit, own, strict=True))
-
-
-@contextmanager
-def zipf(spark: SparkSession, z: float, rows: int, files: int = WORKERS) -> Iterator[DataFrame]:
-    """Yield a Parquet frame of a Zipf stream: a text key and a number."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from evenflow.streams import Zipf
-
-    ids = Zipf(z=z, keys=KEYS, messages=rows, seed=1).generate(0, rows).ids
-    table = pa.table({"k": pa.array(ids).cast(pa.string()), "v": pa.array(range(rows), pa.int64())})
-    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
-        for file in range(files):
-            start = rows * file // files
-            pq.write_table(
-                table.slice(start, rows * (file + 1) // files - start), Path(folder) / f"{file:04}.parquet"
-            )
-        yield spark.read.parquet(folder)
-
-
-COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "sleep": (
-        "200 microseconds of sleep per row, 32 workers",
-        ("z", "what", "rows", "seconds", "rows_per_second", "of_shuffle", "of_key_grouping", "memory"),
-    ),
-    "cpu": (
-        "20 microseconds of CPU per row, 2 workers on 2 cores",
-        ("z", "what", "rows", "seconds", "of_ideal", "of_half_the_time", "of_bare_work"),
-    ),
-    "slices": (
-        "Four rows per key, almost no work",
-        ("what", "rows", "seconds", "microseconds_per_key", "times_as_fast"),
-    ),
-    "stream": (
-        "Micro-batches in update mode",
-        ("what", "rows", "touched", "ms", "ratio", "overhead_ms", "overhead_ms_per_touched_key"),
-    ),
-}
-
-
-def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return one table per part."""
-    return [
-        Table(
-            title,
-            tuple(name.replace("_", " ") for name in names),
-            [tuple(row[name] for name in names) for row in rows if row["part"] == part],
-        )
-        for part, (title, names) in COLUMNS.items()
-        if any(row["part"] == part for row in rows)
-    ]

@@ -1,115 +1,45 @@
-"""Keyed state: migration, cost per batch, and throughput compared with Spark's own state.
+"""Keyed state on local Spark: moving it, cost per batch, and throughput compared with Spark's own state.
 
-Parts: :mod:`evenflow.bench.stateful_migration` (no Spark, exact) and :mod:`evenflow.bench.stateful_work`
-(local Spark, wall time, ratios within the run). ``quick`` uses a tenth of the keys and rows and fewer
-batches; the fixed cost of a micro-batch then dominates, so throughput ratios are not meaningful.
+The parts are in :mod:`evenflow.bench.stateful_work`: wall time, ratios within the run. ``quick`` uses a tenth
+of the keys and rows and fewer batches; the fixed cost of a micro-batch then dominates, so throughput ratios
+are not meaningful.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from evenflow.bench import stateful_migration
+from evenflow.bench import stateful_work
 from evenflow.bench.measure import Progress, Row, silent
-from evenflow.bench.subjects import Limit
+from evenflow.bench.results import Limit, Target, part_tables, target_table
 from evenflow.report.tables import Table
 
-
-class Target(NamedTuple):
-    """A target."""
-
-    what: str
-    part: str
-    where: dict[str, object]
-    value: str
-    limit: Limit
-
-
+_PEER, _KEY = "relative to Spark's faster operator", "relative to key grouping"
+_FAST, _EVEN = Limit("at least", 1.0), Limit("at least", 2)
 TARGETS = (
-    Target("batch time with 10 x the state", "cost", {"largest": True}, "ratio", Limit("at most", 2)),
-    Target(
-        "uniform stream, relative to Spark's faster operator",
-        "uniform",
-        {"what": "stateful"},
-        "of_faster_peer",
-        Limit("at least", 0.7),
-    ),
-    Target(
-        "skewed stream, explicit, relative to Spark's faster operator",
-        "skew",
-        {"what": "stateful, explicit"},
-        "of_faster_peer",
-        Limit("at least", 1.0),
-    ),
-    Target(
-        "skewed stream, fill, relative to Spark's faster operator",
-        "skew",
-        {"what": "stateful, fill"},
-        "of_faster_peer",
-        Limit("at least", 1.0),
-    ),
-    Target(
-        "slow workers, measured, fill, relative to key grouping",
-        "slow",
-        {"what": "fill"},
-        "of_key_grouping",
-        Limit("at least", 2),
-    ),
-    Target(
-        "slow workers, measured, explicit, relative to key grouping",
-        "slow",
-        {"what": "explicit"},
-        "of_key_grouping",
-        Limit("at least", 2),
-    ),
-    Target(
-        "slow workers, signals, relative to key grouping",
-        "slow",
-        {"what": "consistent"},
-        "of_key_grouping",
-        Limit("at least", 2),
-    ),
-)
-MIGRATION = Limit("at most", 1.3)
+    Target("cost", {"largest": True}, "ratio", Limit("at most", 2), "batch time with 10 x the state"),
+    Target("uniform", {"what": "stateful"}, "of_faster_peer", Limit("at least", 0.7),
+           f"uniform stream, {_PEER}"),
+    *(Target("skew", {"what": f"stateful, {name}"}, "of_faster_peer", _FAST,
+             f"skewed stream, {name}, {_PEER}") for name in ("explicit", "fill")),
+    *(Target("slow", {"what": name}, "of_key_grouping", _EVEN, f"slow workers, measured, {name}, {_KEY}")
+      for name in ("fill", "explicit")),
+    Target("slow", {"what": "consistent"}, "of_key_grouping", _EVEN, f"slow workers, signals, {_KEY}"),
+)  # fmt: skip
 
 
 def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Measure everything, on local Spark with two cores and then with 8 workers."""
-    from evenflow.bench import stateful_work
-    from evenflow.bench.spark import Sessions
-
-    rows = stateful_migration.run(quick=quick, progress=progress)
-    sessions = Sessions()
-    try:
-        rows += stateful_work.run(sessions, quick=quick, progress=progress)
-    finally:
-        sessions.stop()
-    return rows
+    return stateful_work.run(quick=quick, progress=progress)
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Return the parts as tables, and the targets."""
-    from evenflow.bench import stateful_work
-
-    return [*stateful_migration.tables(rows), *stateful_work.tables(rows), targets(rows)]
+    return [*part_tables(rows, stateful_work.COLUMNS), targets(rows)]
 
 
 def targets(rows: Sequence[Row]) -> Table:
     """Return every target with its measured value."""
-    lines: list[tuple[str, float, str, str]] = []
-    for state in ("window", "fixed"):
-        if any(row["part"] == "migration" and row["state"] == state for row in rows):
-            mean = stateful_migration.mean_migration(rows, "redist", state)
-            lines.append(_line(f"mean relative migration of redist, {state} state", mean, MIGRATION))
     largest = max((row["keys"] for row in rows if row["part"] == "cost"), default=0)
-    for target in TARGETS:
-        for row in rows:
-            known = row | {"largest": row.get("keys") == largest}
-            if row["part"] == target.part and all(known.get(k) == v for k, v in target.where.items()):
-                lines.append(_line(target.what, row[target.value], target.limit))
-    return Table("Targets", ("what", "measured", "target", ""), lines)
-
-
-def _line(what: str, value: float, limit: Limit) -> tuple[str, float, str, str]:
-    return what, value, f"{limit.rule} {limit.bound:g}", "ok" if limit.holds(value) else "missed"
+    known = [row | {"largest": row.get("keys") == largest} for row in rows]
+    return target_table(line for target in TARGETS for line in target.lines(known))

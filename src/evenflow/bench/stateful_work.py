@@ -17,32 +17,56 @@ from __future__ import annotations
 
 import resource
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import evenflow as ef
 from evenflow.bench.measure import Progress, Row, silent
+from evenflow.bench.on_spark import NOT_COALESCED, batches_of, drain, folder, reported, session
+from evenflow.bench.results import Columns
 from evenflow.kernels import Int64Array
-from evenflow.report.tables import Table
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.streams.sampling import zipf_weights
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    Session = Callable[[str], SparkSession]  # master -> a session on it
-
 PER_ROW = 1e-4  # seconds: 10 ms per hundred rows
 SLOWED = (1, 5)
 SPEED = 0.3
 SLOW_ROW = 1e-3  # seconds
 OUTPUT = "k long, n long"
+APPLY, TRANSFORM = "applyInPandasWithState", "transformWithStateInPandas"
+PEERS = (APPLY, TRANSFORM)
+COLUMNS: dict[str, Columns] = {
+    "moved": (
+        "Scaling out a running query by one worker: relative migration in bytes fetched, and expected",
+        ("scheme", "from", "to", "keys", "expected_keys", "bytes", "relative_migration", "expected"),
+    ),
+    "cost": (
+        "Batches that touch a part of the state",
+        ("keys", "touched", "ms", "ratio", "loading_ms", "peak_worker_mib", "read_bytes"),
+    ),
+    "uniform": (
+        "Uniform stream, almost no work, 4 workers on 2 cores",
+        ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS), "adopted"),
+    ),
+    "skew": (
+        "Zipf z = 1.4, 10 ms of work per hundred rows, 8 workers",
+        ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS), "adopted"),
+    ),
+    "slow": (
+        "Two of eight workers at 30 percent, Zipf z = 0.5, 1 ms of work per row",
+        ("what", "rows_per_second", "of_key_grouping", "slow_share", "all_rows_per_second", "adopted"),
+    ),
+}
 
 
 class Count(KeyedProcessor):
@@ -108,38 +132,32 @@ class Window(KeyedProcessor):
 
 
 class QueryRun(NamedTuple):
-    """A finished query: rows and milliseconds per batch, and the number of adopted plans."""
+    """A finished query: Spark's progress of every batch and, of `stateful`, more."""
 
-    rows: list[int]
-    milliseconds: list[float]
+    batches: list[dict[str, Any]]
     shares: list[float] | None = None  # of rows per worker in the last batch
-    adopted: int = 0
+    adopted: int = 0  # plans
+    bytes_read: int = 0  # in the last batch
+
+    @property
+    def milliseconds(self) -> list[float]:
+        """The time of every batch."""
+        return [float(batch["durationMs"]["triggerExecution"]) for batch in self.batches]
 
     def speed(self, skip: int) -> float:
         """Return rows per second of the batches after the first ``skip``."""
-        return sum(self.rows[skip:]) / sum(self.milliseconds[skip:]) * 1000
+        rows = sum(batch["numInputRows"] for batch in self.batches[skip:])
+        return float(rows / sum(self.milliseconds[skip:]) * 1000)
 
 
-def run(session: Session, *, quick: bool = False, progress: Progress = silent) -> list[Row]:
+def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Measure all parts; ``quick`` uses a tenth of the rows and fewer batches."""
-    few = prepared(session("local[2]"), 4)
-    rows = moved(few, quick=quick, progress=progress)
-    rows += cost(few, quick=quick, progress=progress)
-    rows += uniform(few, quick=quick, progress=progress)
-    many = prepared(session("local[8]"), 8)
-    rows += skew(many, quick=quick, progress=progress)
-    rows += slow(many, quick=quick, progress=progress)
+    rows: list[Row] = []
+    for master, workers, parts in (("local[2]", 4, (moved, cost, uniform)), ("local[8]", 8, (skew, slow))):
+        with session(master, workers, **NOT_COALESCED) as spark:
+            for measure in parts:
+                rows += measure(spark, quick=quick, progress=progress)
     return rows
-
-
-def prepared(spark: SparkSession, partitions: int) -> SparkSession:
-    """Set the number of state partitions to the number of workers."""
-    from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
-
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
-    spark.conf.set(PROVIDER, ROCKS_DB)  # required by transformWithState
-    return spark
 
 
 def moved(
@@ -157,8 +175,8 @@ def moved(
     for index, workers in enumerate(sizes):
         progress(index, len(sizes), f"moved, {workers} -> {workers + 1} workers")
         scheme = ef.scheme("explicit", algorithm="redist", domain=distinct)
-        with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
-            state, parts = Path(folder) / "state", Path(folder) / "parts"
+        with folder() as path:
+            state, parts = path / "state", path / "parts"
             write_part(parts, 0, keys)
             query = stateful(stream(spark, parts), "k", Window(), OUTPUT, state, workers, scheme).start(drain)
             query.processAllAvailable()
@@ -204,7 +222,7 @@ def cost(spark: SparkSession, *, quick: bool = False, progress: Progress = silen
             peak.append(int(df.agg({"n": "max"}).collect()[0][0]))
 
         with files(spark, parts) as source:
-            done, held = stateful_query(source, Weighing(), 4, "key", keep_peak)
+            done = stateful_query(source, Weighing(), 4, "key", keep_peak)
         times = done.milliseconds[3:]  # the first loads the state, two are warm-up
         found.append(
             {
@@ -214,7 +232,7 @@ def cost(spark: SparkSession, *, quick: bool = False, progress: Progress = silen
                 "ms": statistics.median(times),
                 "loading_ms": done.milliseconds[0],
                 "peak_worker_mib": max(peak) / 1024,
-                "read_bytes": held["bytes_read"],
+                "read_bytes": done.bytes_read,
             }
         )
     for row in found:
@@ -227,7 +245,7 @@ def uniform(spark: SparkSession, *, quick: bool = False, progress: Progress = si
     rows, keys, batches = (5000, 500, 4) if quick else (50_000, 5000, 8)
     random = np.random.default_rng(1)
     parts = [random.integers(0, keys, rows) for _ in range(batches)]
-    ways = {"stateful": lambda source: stateful_query(source, Count(), 4, "explicit")[0]} | peers("count")
+    ways = {"stateful": lambda source: stateful_query(source, Count(), 4, "explicit")} | peers()
     with files(spark, parts) as source:
         return throughput("uniform", source, ways, skip=2, rounds=1 if quick else 2, progress=progress)
 
@@ -237,9 +255,9 @@ def skew(spark: SparkSession, *, quick: bool = False, progress: Progress = silen
     rows, batches = (4000, 5) if quick else (40_000, 9)
     parts = zipf_parts(1.4, 10_000, rows, batches, seed=2)
     ways = {
-        "stateful, explicit": lambda source: stateful_query(source, Working(), 8, "explicit")[0],
-        "stateful, fill": lambda source: stateful_query(source, Working(), 8, "fill", split=False)[0],
-    } | peers("work")
+        "stateful, explicit": lambda source: stateful_query(source, Working(), 8, "explicit"),
+        "stateful, fill": lambda source: stateful_query(source, Working(), 8, "fill", split=False),
+    } | peers(PER_ROW)
     with files(spark, parts) as source:
         return throughput("skew", source, ways, skip=4, rounds=1, progress=progress)
 
@@ -261,7 +279,7 @@ def slow(spark: SparkSession, *, quick: bool = False, progress: Progress = silen
     for index, (name, (some, skip, parameters)) in enumerate(ways.items()):
         progress(index, len(ways), f"slow, {name}")
         with files(spark, some) as source:
-            done, _ = stateful_query(source, Slowed(), 8, name, **parameters)
+            done = stateful_query(source, Slowed(), 8, name, **parameters)
         shares = np.array(done.shares)
         others = float(np.delete(shares, SLOWED).mean())
         found.append(
@@ -322,17 +340,14 @@ def throughput(
 @contextmanager
 def files(spark: SparkSession, parts: Sequence[Int64Array]) -> Iterator[DataFrame]:
     """Yield a stream of a key and a number, one file per micro-batch."""
-    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+    with folder() as path:
         for number, keys in enumerate(parts):
-            write_part(Path(folder), number, keys)
-        yield stream(spark, Path(folder))
+            write_part(path, number, keys)
+        yield stream(spark, path)
 
 
 def write_part(folder: Path, number: int, keys: Int64Array) -> None:
     """Write one micro-batch atomically."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     folder.mkdir(exist_ok=True)
     table = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(np.arange(keys.size))})
     pq.write_table(table, folder / f".{number:04}")
@@ -350,65 +365,40 @@ def stateful_query(
     using: KeyedProcessor,
     workers: int,
     scheme: str,
-    sink: Callable[[DataFrame, int], None] | None = None,
+    sink: Callable[[DataFrame, int], None] = drain,
     **parameters: Any,
-) -> tuple[QueryRun, dict[str, Any]]:
-    """Run `stateful` over all files; return its batches and the bytes read in the last one."""
+) -> QueryRun:
+    """Run `stateful` over all files."""
     from evenflow.spark import stateful
 
-    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
-        writer = stateful(
-            source, "k", using, OUTPUT, folder, workers, ef.scheme(scheme, **parameters)
-        )  # fmt: skip
-        query = writer.start(sink or drain, availableNow=True)
+    with folder() as path:
+        writer = stateful(source, "k", using, OUTPUT, path, workers, ef.scheme(scheme, **parameters))
+        query = writer.start(sink, availableNow=True)
         query.awaitTermination()
-        loads = query.loads()
-        rows, milliseconds = batches_of(query)
+        loads, batches = query.loads(), reported(query)
         adopted = sum(bool(decision["adopted"]) for decision in query.decisions())
         query.stop()
-        shares = [own / sum(loads.rows) for own in loads.rows]
-    return QueryRun(rows, milliseconds, shares, adopted), {"bytes_read": sum(loads.read)}
+    shares = [own / sum(loads.rows) for own in loads.rows]
+    return QueryRun(batches, shares, adopted, sum(loads.read))
 
 
-def drain(df: DataFrame, batch: int) -> None:
-    """Compute all outputs and discard them."""
-    df.write.format("noop").mode("overwrite").save()
-
-
-def batches_of(query: Any) -> tuple[list[int], list[float]]:
-    """Return rows and milliseconds of every micro-batch of a finished query."""
-    progress = [batch for batch in query.recentProgress if batch["numInputRows"]]
-    return (
-        [int(batch["numInputRows"]) for batch in progress],
-        [float(batch["durationMs"]["triggerExecution"]) for batch in progress],
-    )
-
-
-APPLY, TRANSFORM = "applyInPandasWithState", "transformWithStateInPandas"
-PEERS = (APPLY, TRANSFORM)
-
-
-def peers(work: str) -> dict[str, Callable[[DataFrame], QueryRun]]:
+def peers(per_row: float = 0.0) -> dict[str, Callable[[DataFrame], QueryRun]]:
     """Return the same processor with Spark's own operators."""
-    per_row = PER_ROW if work == "work" else 0.0
     return {
-        APPLY: lambda source: spark_query(apply_in_pandas(source, per_row)),
-        TRANSFORM: lambda source: spark_query(transform_in_pandas(source, per_row)),
+        APPLY: lambda source: QueryRun(batches_of(apply_in_pandas(source, per_row))),
+        TRANSFORM: lambda source: QueryRun(batches_of(transform_in_pandas(source, per_row))),
     }
 
 
-def spark_query(frame: DataFrame) -> QueryRun:
-    """Run a plain Spark query over all files."""
-    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
-        query = (
-            frame.writeStream.format("noop")
-            .outputMode("update")
-            .option("checkpointLocation", folder)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        return QueryRun(*batches_of(query))
+def counted(key: Any, frames: Iterable[Any], total: int, per_row: float) -> tuple[int, Any]:
+    """Work and count as `Count` does; return the total and the output."""
+    import pandas as pd
+
+    for frame in frames:
+        if per_row:
+            time.sleep(len(frame) * per_row)
+        total += len(frame)
+    return total, pd.DataFrame({"k": [key[0]], "n": [total]})
 
 
 def apply_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
@@ -416,15 +406,10 @@ def apply_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     def count(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
-        import pandas as pd
-
         [total] = state.get if state.exists else (0,)
-        for frame in frames:
-            if per_row:
-                time.sleep(len(frame) * per_row)
-            total += len(frame)
+        total, output = counted(key, frames, total, per_row)
         state.update((total,))
-        yield pd.DataFrame({"k": [key[0]], "n": [total]})
+        yield output
 
     return source.groupBy("k").applyInPandasWithState(
         count, OUTPUT, "n long", "update", GroupStateTimeout.NoTimeout
@@ -440,54 +425,12 @@ def transform_in_pandas(source: DataFrame, per_row: float) -> DataFrame:
             self.total = handle.getValueState("n", "n long")
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-            import pandas as pd
-
             total = self.total.get()[0] if self.total.exists() else 0
-            for frame in rows:
-                if per_row:
-                    time.sleep(len(frame) * per_row)
-                total += len(frame)
+            total, output = counted(key, rows, total, per_row)
             self.total.update((total,))
-            yield pd.DataFrame({"k": [key[0]], "n": [total]})
+            yield output
 
         def close(self) -> None:
             pass
 
     return source.groupBy("k").transformWithStateInPandas(Counter(), OUTPUT, "update", "none")
-
-
-COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "moved": (
-        "Scaling out a running query by one worker: relative migration in bytes fetched, and expected",
-        ("scheme", "from", "to", "keys", "expected_keys", "bytes", "relative_migration", "expected"),
-    ),
-    "cost": (
-        "Batches that touch a part of the state",
-        ("keys", "touched", "ms", "ratio", "loading_ms", "peak_worker_mib", "read_bytes"),
-    ),
-    "uniform": (
-        "Uniform stream, almost no work, 4 workers on 2 cores",
-        ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS), "adopted"),
-    ),
-    "skew": (
-        "Zipf z = 1.4, 10 ms of work per hundred rows, 8 workers",
-        ("what", "rows_per_second", *(f"of_{peer}" for peer in PEERS), "adopted"),
-    ),
-    "slow": (
-        "Two of eight workers at 30 percent, Zipf z = 0.5, 1 ms of work per row",
-        ("what", "rows_per_second", "of_key_grouping", "slow_share", "all_rows_per_second", "adopted"),
-    ),
-}
-
-
-def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return one table per part."""
-    return [
-        Table(
-            title,
-            tuple(name.replace("_", " ") for name in names),
-            [tuple(row[name] for name in names) for row in rows if row["part"] == part],
-        )
-        for part, (title, names) in COLUMNS.items()
-        if any(row["part"] == part for row in rows)
-    ]

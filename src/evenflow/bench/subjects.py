@@ -1,21 +1,19 @@
-"""Building blocks of the router benchmarks: streams, schemes, tasks, results."""
+"""Building blocks of the router benchmarks: streams, schemes, tasks, rows."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import evenflow as ef
-from evenflow.bench.measure import Measured, Prepare
+from evenflow.bench.measure import Measured, Prepare, Row
+from evenflow.bench.results import Limit
 from evenflow.kernels import Int64Array, UInt64Array
 from evenflow.streams import Zipf
 
 SEED = 1
-RULES = {"at most": operator.le, "less than": operator.lt, "at least": operator.ge}
 
 
 class Workload(NamedTuple):
@@ -40,69 +38,32 @@ class Subject(NamedTuple):
         return f"{self.scheme.name}, {self.variant}" if self.variant else self.scheme.name
 
 
-class Limit(NamedTuple):
-    """A limit for a value, such as ("at most", 20)."""
-
-    rule: str
-    bound: float
-
-    def holds(self, value: float) -> bool:
-        """Return whether a value is within the limit."""
-        return bool(RULES[self.rule](value, self.bound))
-
-
-@dataclass(frozen=True)
-class Result:
-    """One measurement: a speed, and a ``value`` with its limit.
-
-    ``relative_to_key`` is the time relative to key grouping on the same stream, ``lowest`` and ``highest``
-    its range over the rounds.
-    """
-
-    part: str
-    scheme: str
-    variant: str
-    workers: int
-    stream: str
-    messages: int
-    messages_per_second: float
-    relative_to_key: float
-    lowest: float
-    highest: float
-    value: float
-    limit: str | None
-    ok: bool | None
-    details: dict[str, Any] = field(default_factory=dict)
-
-
 def result(
-    part: str,
-    subject: Subject,
-    workers: int,
-    stream: tuple[str, int],
-    measured: Measured,
-    value: float,
-    limit: Limit | None,
-    **details: Any,
-) -> Result:
-    """Return a measurement; ``stream`` is the name and number of messages."""
+    part: str, subject: Subject, workers: int, stream: tuple[str, int], measured: Measured, value: float,
+    limit: Limit | None, **details: Any,
+) -> Row:  # fmt: skip
+    """Return one measurement: a speed, and a ``value`` with its limit.
+
+    ``stream`` is the name and number of messages; ``relative_to_key`` is the time relative to key grouping on
+    the same stream, ``lowest`` and ``highest`` its range over the rounds.
+    """
     name, messages = stream
-    return Result(
-        part=part,
-        scheme=subject.scheme.name,
-        variant=subject.variant,
-        workers=workers,
-        stream=name,
-        messages=messages,
-        messages_per_second=messages / measured.seconds,
-        relative_to_key=measured.ratio,
-        lowest=measured.lowest,
-        highest=measured.highest,
-        value=value,
-        limit=None if limit is None else f"{limit.rule} {limit.bound:g}",
-        ok=None if limit is None else limit.holds(value),
-        details=details,
-    )
+    return {
+        "part": part,
+        "scheme": subject.scheme.name,
+        "variant": subject.variant,
+        "workers": workers,
+        "stream": name,
+        "messages": messages,
+        "messages_per_second": messages / measured.seconds,
+        "relative_to_key": measured.ratio,
+        "lowest": measured.lowest,
+        "highest": measured.highest,
+        "value": value,
+        "limit": None if limit is None else str(limit),
+        "ok": None if limit is None else limit.holds(value),
+        "details": details,
+    }
 
 
 def every_scheme() -> list[Subject]:
@@ -113,11 +74,11 @@ def every_scheme() -> list[Subject]:
 
 def lookup_alone() -> Subject:
     """Return explicit with a prebuilt map and without counting."""
-    return Subject(ef.scheme("explicit", counting=False), "lookup alone", _map_hot_keys)
-
-
-def _map_hot_keys(router: Any, load: Workload) -> None:
-    router.rebuild(load.distinct, load.counts)
+    return Subject(
+        ef.scheme("explicit", counting=False),
+        "lookup alone",
+        lambda router, load: router.rebuild(load.distinct, load.counts),
+    )
 
 
 def zipf(z: float, keys: int, messages: int) -> Workload:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, print_json, progress
+from evenflow.commands.terminal import Json, announce_compilation, columns, print_json, progress
 from evenflow.errors import EvenflowError
+from evenflow.files import check_output
 
 if TYPE_CHECKING:
     from evenflow.advisor import Advice
@@ -55,14 +56,15 @@ def advise(
         from evenflow.extras import require
 
         require("matplotlib", "plots", "--html")
-        from evenflow.report.page import check_page_path
+        from evenflow.report.page import SUFFIXES
 
-        check_page_path(html)
+        check_output(html, SUFFIXES)
     from evenflow.advisor import advise as advise_on
-    from evenflow.commands.compiling import announce_compilation
 
     with progress("advise") as watch, announce_compilation():
-        advice = advise_on(data, workers, work, key=_key(key), time=time, sample=rows, seed=seed, watch=watch)
+        advice = advise_on(
+            data, workers, work, key=columns(key), time=time, sample=rows, seed=seed, watch=watch
+        )
     if html is not None:
         from evenflow.report.advice_page import advice_page
         from evenflow.report.page import write_page
@@ -111,10 +113,6 @@ def _work(mergeable: bool, one_owner: bool, stateless: bool) -> str:
     if len(chosen) > 1:
         raise EvenflowError(f"--{chosen[0]} and --{chosen[1]} are mutually exclusive; choose one.")
     return chosen[0] if chosen else "mergeable"
-
-
-def _key(key: list[str] | None) -> str | list[str] | None:
-    return None if not key else key[0] if len(key) == 1 else key
 
 
 def _rows(text: str) -> int | None:

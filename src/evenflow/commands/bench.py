@@ -29,7 +29,7 @@ def routers(
     ] = 10_000_000,
     quick: Quick = False,
 ) -> None:
-    """Compare every scheme with key grouping: time, scaling with workers, memory, other implementations.
+    """Compare every scheme with key grouping: time, scaling with workers, memory.
 
     Example: `evenflow bench routers --workers 1000 --messages 1e6`
     """
@@ -48,7 +48,7 @@ def spark(as_json: Json = False, quick: Quick = False) -> None:
 
 @bench.command()
 def stateful(as_json: Json = False, quick: Quick = False) -> None:
-    """Keyed state on Spark: migration when workers join, cost per batch, throughput against Spark's state.
+    """Keyed state on Spark: moving it when a worker joins, cost per batch, throughput against Spark's state.
 
     Example: `evenflow bench stateful --quick`
     """

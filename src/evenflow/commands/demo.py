@@ -15,6 +15,7 @@ import typer
 
 from evenflow.commands.run import session
 from evenflow.commands.terminal import Json, notify, print_json
+from evenflow.files import check_output
 from evenflow.java import SHORT_RUNS
 
 if TYPE_CHECKING:
@@ -31,25 +32,18 @@ BAR = 24
 
 @dataclass
 class Run:
-    """One stream through one scheme: its progress and its result."""
+    """One stream through one scheme: its progress, and its time once it is done."""
 
     scheme: str
-    rows: list[int]
-    busy: list[float] = field(default_factory=list)
-    batches: int = 0
-    seconds: float | None = None  # None while it is running
-
-    @property
-    def max_over_mean(self) -> float:
-        """Load of the fullest worker, relative to the mean."""
-        return max(self.rows) * len(self.rows) / max(1, sum(self.rows))
+    seen: Progress
+    seconds: float | None = None
 
     @property
     def title(self) -> str:
         """Scheme and progress, for a heading."""
         if self.seconds is not None:
             return f"{NAMES[self.scheme]}: {self.seconds:.1f} s"
-        return f"{NAMES[self.scheme]}: batch {self.batches} of {BATCHES}" if self.batches else "..."
+        return f"{NAMES[self.scheme]}: batch {self.seen.batches} of {BATCHES}" if self.seen.batches else "..."
 
 
 @dataclass
@@ -84,10 +78,10 @@ def demo(
 
     require("pyspark", "spark", "evenflow demo")
     require("matplotlib", "plots", "evenflow demo")
-    from evenflow.report.page import check_page_path
+    from evenflow.report.page import SUFFIXES
 
     html.parent.mkdir(parents=True, exist_ok=True)
-    check_page_path(html)
+    check_output(html, SUFFIXES)
     with tempfile.TemporaryDirectory(prefix="evenflow-demo-") as folder:
         streams = [Stream("a drifting stream", _cut(_drifting(rows), Path(folder) / "drift"))]
         if words.is_file():
@@ -150,15 +144,15 @@ def _cut(batches: Iterator[Any], folder: Path) -> str:
 def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, rows: int, watch: Any) -> None:
     """Run a stream through a scheme."""
     from evenflow.apps.counting import Counting
-    from evenflow.runner.pipeline import Job
+    from evenflow.runner.pipeline import Job, Progress
     from evenflow.runner.pipeline import run as run_job
     from evenflow.runner.sources import open_input
     from evenflow.schemes.registry import scheme as scheme_named
 
-    state = stream.runs[scheme] = Run(scheme, [0] * workers)
+    state = stream.runs[scheme] = Run(scheme, Progress(workers, rows=[0] * workers))
 
     def update(seen: Progress) -> None:
-        state.rows, state.batches, state.busy = list(seen.rows), seen.batches, seen.busy
+        state.seen = seen
         watch(stream)
 
     opened = open_input(spark, stream.source, ["key"], rows_per_batch=rows)
@@ -177,9 +171,9 @@ def comparison(streams: list[Stream], work: float) -> Table:
         (
             stream.name if scheme == SCHEMES[0] else "",
             NAMES[scheme],
-            sum(run.rows),
-            run.max_over_mean,
-            max(run.busy, default=0.0),
+            run.seen.total,
+            run.seen.max_over_mean,
+            max(run.seen.busy, default=0.0),
             run.seconds,
         )
         for stream in streams
@@ -194,14 +188,9 @@ def comparison(streams: list[Stream], work: float) -> Table:
 
 
 def _as_json(stream: Stream, run: Run) -> dict[str, Any]:
-    return {
-        "stream": stream.name,
-        "scheme": run.scheme,
-        "rows_per_worker": run.rows,
-        "max_over_mean": run.max_over_mean,
-        "busy_seconds": run.busy,
-        "seconds": run.seconds,
-    }
+    found: dict[str, Any] = {"stream": stream.name, "scheme": run.scheme, "rows_per_worker": run.seen.rows}
+    found |= {"max_over_mean": run.seen.max_over_mean, "busy_seconds": run.seen.busy}
+    return found | {"seconds": run.seconds}
 
 
 @contextmanager
@@ -212,7 +201,7 @@ def _watched(streams: list[Stream], workers: int) -> Iterator[Any]:
 
         def print_finished(stream: Stream) -> None:
             for run in stream.runs.values():
-                line = f"demo: {stream.name}, {run.title}, max/mean load {run.max_over_mean:.2f}"
+                line = f"demo: {stream.name}, {run.title}, max/mean load {run.seen.max_over_mean:.2f}"
                 if run.seconds is not None and line not in shown:
                     shown.add(line)
                     notify(line)
@@ -237,12 +226,12 @@ def _bars(stream: Stream, workers: int) -> Any:
     runs = [stream.runs[scheme] for scheme in SCHEMES if scheme in stream.runs]
     for run in runs:
         table.add_column(run.title, min_width=BAR + 14)
-    full = max(1, *(max(run.rows) for run in runs))
+    full = max(1, *(max(run.seen.rows) for run in runs))
     colours = {"key": "red", "fill": "blue"}
     for worker in range(workers):
         cells = [
-            Text("█" * round(BAR * run.rows[worker] / full), colours[run.scheme])
-            + Text(f" {run.rows[worker]:,}", "default")
+            Text("█" * round(BAR * run.seen.rows[worker] / full), colours[run.scheme])
+            + Text(f" {run.seen.rows[worker]:,}", "default")
             for run in runs
         ]
         table.add_row(str(worker), *cells)

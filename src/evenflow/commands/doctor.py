@@ -70,7 +70,7 @@ def pyspark() -> Check:
     """Check the PySpark version."""
     found = _version("pyspark")
     if found is None:
-        return Check("PySpark", "none", "To use Spark, run: pip install 'evenflow[spark]'", needed=False)
+        return _optional("PySpark", "none", True, "use Spark", "spark")
     old = tuple(int(part) for part in found.split(".")[:2]) < (4, 2)
     return Check(
         "PySpark",
@@ -99,23 +99,27 @@ def worker_python() -> Check:
 def connect() -> Check:
     """Check the dependencies of a Spark Connect client."""
     missing = [name for name in ("grpcio", "grpcio-status", "zstandard") if _version(name) is None]
-    to_do = "To use Spark Connect, run: pip install 'evenflow[connect]'" if missing else ""
     found = f"missing {', '.join(missing)}" if missing else "installed"
-    return Check("Spark Connect", found, to_do, needed=False)
+    return _optional("Spark Connect", found, bool(missing), "use Spark Connect", "connect")
 
 
 def delta() -> Check:
     """Check the package that stores the state of stateful queries."""
     found = _version("deltalake")
-    to_do = "" if found else "To use stateful queries, run: pip install 'evenflow[state]'"
-    return Check("Delta (stateful)", found or "none", to_do, needed=False)
+    return _optional("Delta (stateful)", found or "none", found is None, "use stateful queries", "state")
 
 
 def figures() -> Check:
     """Check the plotting package."""
     found = _version("matplotlib")
-    to_do = "" if found else "To draw figures and reports, run: pip install 'evenflow[plots]'"
-    return Check("Matplotlib (figures)", found or "none", to_do, needed=False)
+    return _optional(
+        "Matplotlib (figures)", found or "none", found is None, "draw figures and reports", "plots"
+    )
+
+
+def _optional(what: str, found: str, missing: bool, use: str, extra: str) -> Check:
+    to_do = f"To {use}, run: pip install 'evenflow[{extra}]'" if missing else ""
+    return Check(what, found, to_do, needed=False)
 
 
 def compiled() -> Check:
@@ -137,24 +141,18 @@ def compiled() -> Check:
 def memory() -> Check:
     """Check the memory available to Spark."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    to_do = (
-        f"Spark and its Python workers need about {LEAST_MEMORY} GiB; use fewer workers."
-        if total < LEAST_MEMORY
-        else ""
-    )
-    return Check("memory", f"{total:.1f} GiB, {os.cpu_count()} cores", to_do, needed=False)
+    to_do = f"Spark and its Python workers need about {LEAST_MEMORY} GiB; use fewer workers."
+    found = f"{total:.1f} GiB, {os.cpu_count()} cores"
+    return Check("memory", found, to_do if total < LEAST_MEMORY else "", needed=False)
 
 
 def disk() -> Check:
     """Check the disk space for shuffle files."""
     folder = Path(os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0])
     free = shutil.disk_usage(folder).free / 2**30
-    to_do = (
-        f"Spark writes shuffle files to {folder}; free some space or set SPARK_LOCAL_DIRS."
-        if free < LEAST_DISK
-        else ""
-    )
-    return Check("disk for shuffles", f"{free:.0f} GiB free in {folder}", to_do, needed=False)
+    to_do = f"Spark writes shuffle files to {folder}; free some space or set SPARK_LOCAL_DIRS."
+    found = f"{free:.0f} GiB free in {folder}"
+    return Check("disk for shuffles", found, to_do if free < LEAST_DISK else "", needed=False)
 
 
 def spark_runs() -> Check:

@@ -78,7 +78,7 @@ def reproduce(
     sys.path.insert(0, str(Path.cwd()))
     for spec in own or []:
         load_scheme(spec)
-    config = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])))
+    config = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])), master)
     from evenflow.papers.page import gates, summary, write_deployments, write_html, write_markdown
 
     try:
@@ -86,7 +86,7 @@ def reproduce(
             if on == "spark":
                 from evenflow.papers.deployments.session import run as deploy
 
-                outcome = deploy(chosen, config, master, out, follow)
+                outcome = deploy(chosen, config, out, follow)
             else:
                 from evenflow.papers.reproduce import reproduce as run
 

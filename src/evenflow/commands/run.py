@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ import typer
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
 from evenflow.errors import EvenflowError, first_line
+from evenflow.spec import parameters_of, spell_value
 
 if TYPE_CHECKING:
     from evenflow.apps import App
@@ -43,18 +43,12 @@ def _show_apps(wanted: bool) -> None:
     from evenflow.report.tables import Table, show
 
     rows = [
-        (name, kind.summary, ", ".join(f"{f.name}={_default(f.default)}" for f in dataclasses.fields(kind)))  # type: ignore[arg-type]
+        (name, kind.summary, ", ".join(f"{f.name}={spell_value(f.default)}" for f in parameters_of(kind)))
         for name, kind in apps().items()
     ]
     note = "Parameters follow a colon: --app vwap:price=close,size=volume"
     show([Table("Apps", ("app", "description", "parameters and defaults"), rows, note)])
     raise typer.Exit
-
-
-def _default(value: Any) -> str:
-    if value is None:
-        return "none"
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def run(
@@ -154,22 +148,13 @@ def run(
             except KeyboardInterrupt:
                 stopped = True
     _report(watch.seen, wanted, top, as_json)
-    if (
-        not at_once
-        and watch.seen is not None
-        and watch.seen.batches == 1
-        and watch.seen.max_over_mean > UNEVEN
-    ):
+    seen = watch.seen
+    if not at_once and seen is not None and seen.batches == 1 and seen.max_over_mean > UNEVEN:
         notify("only one micro-batch to learn the hot keys from; --at-once plans with all rows first.")
     if stopped:
-        again = (
-            "run the same command again to resume"
-            if checkpoint
-            else "a new run starts from the first row"
-            if at_once
-            else "use --checkpoint to be able to resume"
-        )
-        notify(f"stopped after {watch.seen.batches if watch.seen else 0} batches; {again}.")
+        again = "a new run starts from the first row" if at_once else "use --checkpoint to be able to resume"
+        again = "run the same command again to resume" if checkpoint else again
+        notify(f"stopped after {seen.batches if seen else 0} batches; {again}.")
         raise typer.Exit(130)
 
 

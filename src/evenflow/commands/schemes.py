@@ -50,28 +50,29 @@ def schemes(
             print_json(describe(kind) | {"description": description(kind)})
         else:
             typer.echo(f"{kind.name}: {kind.summary}\n\n{description(kind)}\n")
-            show([_properties(kind), _parameters(kind)])
+            properties = [(name, bool(getattr(kind, name))) for name in PROPERTIES]
+            parameters = [(f.name, str(f.type), repr(f.default)) for f in dataclasses.fields(kind)]
+            show(
+                [
+                    Table("Properties", ("property", ""), properties),
+                    Table("Parameters", ("parameter", "type", "default"), parameters),
+                ]
+            )
         return
     kinds = list(ef.list_schemes().values())
     if as_json:
         print_json([describe(kind) for kind in kinds])
         return
+    about = [
+        (kind.name, ", ".join(kind.aliases), kind.paper, kind.summary, _property_names(kind))
+        for kind in kinds
+    ]
+    defaults = [(kind.name, _defaults(kind)) for kind in kinds]
+    columns = ("scheme", "aliases", "paper", "description", "properties")
     show(
         [
-            Table(
-                "Schemes",
-                ("scheme", "aliases", "paper", "description", "properties"),
-                [
-                    (kind.name, ", ".join(kind.aliases), kind.paper, kind.summary, _property_names(kind))
-                    for kind in kinds
-                ],
-                note=_LEGEND,
-            ),
-            Table(
-                "Parameters and defaults",
-                ("scheme", "parameters"),
-                [(kind.name, _defaults(kind)) for kind in kinds],
-            ),
+            Table("Schemes", columns, about, note=_LEGEND),
+            Table("Parameters and defaults", ("scheme", "parameters"), defaults),
         ]
     )
 
@@ -110,16 +111,3 @@ def _property_names(kind: type[Scheme]) -> str:
 
 def _defaults(kind: type[Scheme]) -> str:
     return ", ".join(f"{field.name}={field.default!r}" for field in dataclasses.fields(kind))
-
-
-def _properties(kind: type[Scheme]) -> Any:
-    from evenflow.report.tables import Table
-
-    return Table("Properties", ("property", ""), [(name, bool(getattr(kind, name))) for name in PROPERTIES])
-
-
-def _parameters(kind: type[Scheme]) -> Any:
-    from evenflow.report.tables import Table
-
-    rows = [(field.name, str(field.type), repr(field.default)) for field in dataclasses.fields(kind)]
-    return Table("Parameters", ("parameter", "type", "default"), rows)

@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.commands.terminal import Json, Progress, notify, print_json, progress, whole
+from evenflow.commands.terminal import (
+    Json,
+    announce_compilation,
+    columns,
+    notify,
+    print_json,
+    progress,
+    whole,
+)
 from evenflow.errors import EvenflowError
+from evenflow.files import check_output
 from evenflow.spec import read_whole
 
 if TYPE_CHECKING:
     from evenflow.schemes import Scheme
-    from evenflow.simulator import Aggregation, Capacities, Configuration, Queueing, Rescale, Result
+    from evenflow.simulator import Aggregation, Configuration, Queueing, Result
+    from evenflow.simulator.events import Event
 
 WORTH_A_PROCESS = 2e7  # messages in total; below that, starting a process costs more than it saves
 queue_option = partial(typer.Option, rich_help_panel="Queues")
@@ -120,37 +130,19 @@ def simulate(
     numbers = _numbers(workers)
     _check_files(csv, plot)
     queueing = _queueing(
-        rate=rate,
-        arrivals=arrivals,
-        capacity=capacity,
-        load=load,
-        cost=cost,
-        service=service,
-        warm_up=warm_up,
-        feedback_delay=feedback_delay,
-        wanted=bool(capacity_at),
-    )
-    events: list[Any] = [*_rescales(rescale), *_capacities(capacity_at)]
-    opened = open_stream(stream, key=None if not key else key[0] if len(key) == 1 else key, time=time)
-    configurations = [
-        Configuration(
-            scheme=chosen,
-            stream=opened,
-            workers=number,
-            sources=sources,
-            seed=seed,
-            feed=feed,
-            queueing=queueing,
-            events=events,
-            head=head,
-            aggregation=_aggregation(aggregate_every, aggregate_cost),
-            resources=resources,
-        )
-        for number in numbers
-        for chosen in schemes
-    ]
-    for configuration in configurations:
-        _check(configuration)
+        load, wanted=bool(capacity_at), rate=rate, arrivals=arrivals, capacity=capacity, cost=cost,
+        service=service, warm_up=warm_up, feedback_delay=feedback_delay,
+    )  # fmt: skip
+    events = _events(rescale, capacity_at)
+    opened = open_stream(stream, key=columns(key), time=time)
+    configuration = partial(
+        Configuration, stream=opened, sources=sources, seed=seed, feed=feed, queueing=queueing,
+        events=events, head=head, aggregation=_aggregation(aggregate_every, aggregate_cost),
+        resources=resources,
+    )  # fmt: skip
+    configurations = [configuration(chosen, workers=number) for number in numbers for chosen in schemes]
+    for each in configurations:
+        _check(each)
     results, complete = _run(configurations, _jobs(jobs, configurations, opened.messages))
     if results:
         _show(results, _labels(configurations, results), as_json, csv, plot)
@@ -171,15 +163,11 @@ def _check_files(csv: Path | None, plot: Path | None) -> None:
         from evenflow.extras import require
 
         require("matplotlib", "plots", "--plot")
-        from evenflow.report.style import check_figure_path
+        from evenflow.report.style import SUFFIXES
 
-        check_figure_path(plot)
+        check_output(plot, SUFFIXES)
     if csv is not None:
-        from evenflow.report.paths import check_folder
-
-        check_folder(csv)
-        if csv.suffix not in {".csv", ".json", ".parquet", ".arrow"}:
-            raise EvenflowError(f"unsupported file type {str(csv)!r}; use .csv, .json, .parquet or .arrow.")
+        check_output(csv, (".csv", ".json", ".parquet", ".arrow"))
 
 
 def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None:
@@ -198,40 +186,24 @@ def _queueing(load: str | None, wanted: bool, **options: Any) -> Queueing | None
     return Queueing(**given)
 
 
-def _rescales(text: str | None) -> list[Rescale]:
-    from evenflow.simulator import Rescale
+def _events(rescale: str | None, capacity_at: list[str] | None) -> list[Event]:
+    """Parse AT:N and AT:CAPACITIES."""
+    from evenflow.simulator import Capacities, Rescale
 
-    found = []
-    for part in text.split(",") if text else ():
-        at, _, number = part.partition(":")
-        found.append(Rescale(_message("--rescale", text, at), _message("--rescale", text, number)))
-    return found
-
-
-def _capacities(texts: list[str] | None) -> list[Capacities]:
-    from evenflow.simulator import Capacities
-
-    found = []
-    for text in texts or ():
-        at, colon, capacities = text.partition(":")
-        if not colon or not capacities:
-            raise EvenflowError(
-                f"--capacity-at is {text!r}; it must be message:capacities, such as 6e6:7x1,3x5."
-            )
-        found.append(Capacities(_message("--capacity-at", text, at), capacities))
-    return found
-
-
-def _message(option: str, whole_text: str | None, text: str) -> int:
+    found: list[Event] = []
+    text = rescale
     try:
-        return read_whole(text)
+        for at, _, number in (part.partition(":") for part in (rescale or "").split(",") if rescale):
+            found.append(Rescale(read_whole(at), read_whole(number)))
+        for text in capacity_at or ():
+            at, _, capacities = text.partition(":")
+            found.append(Capacities(read_whole(at if capacities else ""), capacities))
     except ValueError:
-        example = (
-            "message:workers, such as 5e5:12"
-            if option == "--rescale"
-            else "message:capacities, such as 6e6:7x1,3x5"
-        )
-        raise EvenflowError(f"{option} is {whole_text!r}; it must be {example}.") from None
+        option, rule = ("--rescale", "workers, such as 5e5:12")
+        if text is not rescale:
+            option, rule = ("--capacity-at", "capacities, such as 6e6:7x1,3x5")
+        raise EvenflowError(f"{option} is {text!r}; it must be message:{rule}.") from None
+    return found
 
 
 def _aggregation(every: int | None, cost: float | None) -> Aggregation | None:
@@ -276,39 +248,21 @@ def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Resul
     from evenflow.simulator import Interrupted, simulate_many
 
     with progress("simulate") as watch:
+
+        def done(number: int, total: int, result: Result) -> None:
+            watch(number, total, result.scheme)
+
+        def during(index: int, messages: int, of: int) -> None:
+            watch(index * of + messages, len(configurations) * of, str(configurations[index].scheme))
+
         try:
             if jobs == 1:
-                return _run_here(configurations, watch)
-
-            def done(number: int, total: int, result: Result) -> None:
-                watch(number, total, result.scheme)
-
+                with announce_compilation():
+                    return simulate_many(configurations, during=during), True
             watch(0, len(configurations), f"in {jobs} processes")
             return simulate_many(configurations, jobs, done), True
         except Interrupted as stopped:
             return [result for result in stopped.results if result is not None], False
-
-
-def _run_here(configurations: Sequence[Configuration], watch: Progress) -> tuple[list[Result], bool]:
-    """Run the simulations in order, in this process, with progress within each."""
-    from evenflow.commands.compiling import announce_compilation
-    from evenflow.simulator.run import Simulation
-    from evenflow.simulator.setup import SimulationSetup
-
-    results: list[Result] = []
-    with announce_compilation():
-        for index, configuration in enumerate(configurations):
-
-            def update(
-                messages: int, of: int, index: int = index, what: str = str(configuration.scheme)
-            ) -> None:
-                watch(index * of + messages, len(configurations) * of, what)
-
-            try:
-                results.append(Simulation(SimulationSetup(configuration)).run(progress=update))
-            except KeyboardInterrupt:
-                return results, False
-    return results, True
 
 
 def _labels(configurations: Sequence[Configuration], results: Sequence[Result]) -> list[str]:

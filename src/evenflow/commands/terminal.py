@@ -41,6 +41,11 @@ def whole(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.") from None
 
 
+def columns(key: list[str] | None) -> str | list[str] | None:
+    """Return the key columns as `open_stream` takes them; a single one may spell several."""
+    return None if not key else key[0] if len(key) == 1 else key
+
+
 class Progress:
     """Progress of a long command. Call it with (done, total, what is being done)."""
 
@@ -74,3 +79,28 @@ def progress(title: str) -> Iterator[Progress]:
     # no refresh thread: it would compete with what a benchmark measures
     with Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         yield Progress(title, bar)
+
+
+@contextmanager
+def announce_compilation() -> Iterator[None]:
+    """Print a line, once, when numba compiles a kernel instead of loading it from the cache."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def __init__(self) -> None:
+            self.announced = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.announced:
+                self.announced = True
+                notify("Compiling kernels (first run only, up to a minute); cached afterwards.")
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    listener = Listener()
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]

@@ -41,6 +41,7 @@ from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme, check
 from evenflow.schemes.cost_model import RESOURCES, Costs, Imbalance, weigh
 from evenflow.schemes.owner_plans import OwnerPlans
+from evenflow.spec import check_count
 
 VERSION = 1
 MEASURED, SIGNALS, EQUAL = "measured", "signals", "equal"
@@ -150,12 +151,7 @@ class Ownership:
 
     def rescale(self, workers: int) -> Decision:
         """Change the number of workers, from the next batch on."""
-        check(
-            "workers",
-            workers,
-            isinstance(workers, int | np.integer) and workers >= 1,
-            "use at least one worker",
-        )
+        check_count("workers", workers, 1, "use at least one worker")
         if workers == self.workers:
             return self._stay(self.batch, f"there are already {workers} workers", {})
         return self._change_workers(int(workers), self.batch, "requested", {})

@@ -8,27 +8,22 @@ from evenflow.errors import EvenflowError, nearest
 from evenflow.papers.experiment import Experiment
 
 PAPERS = ("choices", "heterogeneous", "functions", "evolving", "dynamic")
+DEPLOYED = ("choices", "heterogeneous", "evolving", "dynamic")  # on Spark
 
 __all__ = ["PAPERS", "experiments", "find"]
 
 
-def experiments(paper: str | None = None) -> list[Experiment]:
+def experiments(paper: str | None = None, on: str = "simulator") -> list[Experiment]:
     """Return the experiments of one paper, or of all, in the order of the papers."""
-    names = PAPERS if paper is None else (paper,)
-    found: list[Experiment] = []
-    for name in names:
-        found += importlib.import_module(f"evenflow.papers.{name}").EXPERIMENTS
-    return found
+    papers, package = (PAPERS, __name__) if on == "simulator" else (DEPLOYED, f"{__name__}.deployments")
+    names = papers if paper is None else (paper,)
+    modules = [importlib.import_module(f"{package}.{name}") for name in names]
+    return [experiment for module in modules for experiment in module.EXPERIMENTS]
 
 
 def find(wanted: list[str], on: str = "simulator") -> list[Experiment]:
     """Return the experiments named by PAPER or PAPER/FIGURE; all if none is named."""
-    if on == "spark":
-        from evenflow.papers import deployments
-
-        everything = deployments.experiments()
-    else:
-        everything = experiments()
+    everything = experiments(on=on)
     if not wanted:
         return everything
     chosen: list[Experiment] = []

@@ -110,14 +110,13 @@ def _thresholds(config: RunConfig) -> dict[str, Row]:
 
 def _sketches(config: RunConfig) -> list[tuple[str, str, Row]]:
     """Return head schemes with too few and with enough counters, and what they are compared with."""
-    subjects: list[tuple[str, str, Row]] = [
-        ("FG", "key", {}),
-        ("PKG", "partial-key", {}),
-        ("SG", "shuffle", {}),
-    ]
-    for label, scheme in (("D-C", "d-choices"), ("W-C", "w-choices")):
-        subjects += [(f"{label}{size}", scheme, {"capacity": size}) for size in (100, 1000)]
-    return [*subjects, *((name, name, {}) for name in config.joining)]
+    others = (("FG", "key"), ("PKG", "partial-key"), ("SG", "shuffle"))
+    return [
+        *((label, scheme, {}) for label, scheme in others),
+        *((f"{label}{size}", scheme, {"capacity": size})
+          for label, scheme in (("D-C", "d-choices"), ("W-C", "w-choices")) for size in (100, 1000)),
+        *((name, name, {}) for name in config.joining),
+    ]  # fmt: skip
 
 
 _MESSAGES, _SKEWS, _SCALES = at(1e6, 5e6), at((1.0, 2.0), SKEWS), at((16, 128), WORKERS)

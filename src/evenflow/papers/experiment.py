@@ -34,6 +34,7 @@ class RunConfig:
     scale: str = "small"
     data: Mapping[str, str] = field(default_factory=dict)
     joining: tuple[str, ...] = ()
+    master: str | None = None  # the cluster of deployments; None: this machine, with a slot per worker
     asked: list[str] = field(default_factory=list, compare=False)  # data sets used, for the caption
 
     @property

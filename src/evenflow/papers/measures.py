@@ -49,12 +49,10 @@ def measure_data(data: str, stream: str) -> list[Row]:
 def data_points(*names: str, **spelled: str) -> Callable[[RunConfig], list[Row]]:
     """Return the points of a table of streams: data sets by name, and others as they are spelled."""
 
-    def points(config: RunConfig) -> list[Row]:
-        return [{"data": name, "stream": config.stream(name)} for name in names] + [
-            {"data": name, "stream": stream} for name, stream in spelled.items()
-        ]
-
-    return points
+    return lambda config: [
+        {"data": name, "stream": stream}
+        for name, stream in ({name: config.stream(name) for name in names} | spelled).items()
+    ]
 
 
 def same_streams(**paper: tuple[float, float, float | None]) -> Callable[[Any], Judgement]:

@@ -23,20 +23,13 @@ def facts(advice: Advice) -> list[tuple[str, str]]:
         ("distinct keys", f"{found.keys:,}"),
         *(
             (f"{number} hottest keys" if number > 1 else "hottest key", share_text(share))
-            for number, share in _top(advice)
+            for number, share in found.top.items()
+            if number == 1 or found.keys >= number
         ),
         ("fitted Zipf exponent", "none" if found.exponent is None else f"{found.exponent:.2f}"),
         ("hot keys change over time", change_word(advice)),
     ]
     return rows
-
-
-def _top(advice: Advice) -> list[tuple[int, float]]:
-    return [
-        (number, share)
-        for number, share in advice.profile.top.items()
-        if number == 1 or advice.profile.keys >= number
-    ]
 
 
 def change_word(advice: Advice) -> str:

@@ -23,11 +23,11 @@ def draw_before_and_after(stream: Any) -> Figure:
     figure = Figure(figsize=(7.2, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, title, run in ((left, "hashing", stream.runs["key"]), (right, "evenflow", stream.runs["fill"])):
-        rows = np.array(run.rows)
+        rows = np.array(run.seen.rows)
         axes.bar(np.arange(rows.size), rows / rows.mean(), color=colour_of(run.scheme), width=0.85)
         axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(title=f"{title}: max/mean {run.max_over_mean:.2f}", xlabel="worker")
+        axes.set(title=f"{title}: max/mean {run.seen.max_over_mean:.2f}", xlabel="worker")
     left.set_ylabel("rows / mean")
     return figure
 
@@ -53,11 +53,11 @@ def _section(number: int, stream: Any) -> tuple[str, list[tuple[str, str]], str]
     """Return the name, the numbers and the figure of a stream."""
     key, fill = stream.runs["key"], stream.runs["fill"]
     numbers = [
-        ("rows", f"{sum(fill.rows):,}"),
+        ("rows", f"{fill.seen.total:,}"),
         ("total, hashing", f"{key.seconds:.1f} s"),
         ("total, evenflow", f"{fill.seconds:.1f} s"),
-        ("busiest worker, hashing", f"{max(key.busy, default=0):.1f} s"),
-        ("busiest worker, evenflow", f"{max(fill.busy, default=0):.1f} s"),
+        ("busiest worker, hashing", f"{max(key.seen.busy, default=0):.1f} s"),
+        ("busiest worker, evenflow", f"{max(fill.seen.busy, default=0):.1f} s"),
     ]
     draw = partial(draw_before_and_after, stream)
     picture = as_svg(draw, f"demo{number}", f"Rows per worker, {stream.name}")

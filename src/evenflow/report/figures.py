@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
     for group in _neighbours(points, positions, 9 * scale):
         first = points[group[0]]
         text = axes.annotate(
-            _in_lines([points[member].label for member in group]),
+            fill(", ".join(points[member].label for member in group), 27, break_on_hyphens=False),
             (first.memory, first.max_over_mean),
             textcoords="offset points",
             fontsize=9,
@@ -194,16 +195,6 @@ def _neighbours(points: Sequence[Point], positions: Sequence[Any], reach: float)
         else:
             groups.append([member])
     return groups
-
-
-def _in_lines(labels: Sequence[str], width: int = 26) -> str:
-    lines: list[str] = []
-    for label in labels:
-        if lines and len(lines[-1]) + len(label) < width:
-            lines[-1] += f", {label}"
-        else:
-            lines.append(label)
-    return ",\n".join(lines)
 
 
 def _free_offset(

@@ -15,17 +15,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.style import context
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from evenflow.errors import EvenflowError
-from evenflow.report.paths import check_folder
+from evenflow.files import check_output, write_output
 
-KINDS = ("png", "svg", "pdf")
+SUFFIXES = (".png", ".svg", ".pdf")
 GREY = "#8a8f98"
 INK = "#20242b"
 _FIXED = {
@@ -47,29 +47,7 @@ _FIXED = {
     "bounded-load": "#3f7d7a",
 }
 _OTHERS = ("#5f6fa8", "#d1a04a", "#7d8f69", "#d98b73", "#58b09c", "#94667e")
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.family": ["sans-serif"],
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlecolor": INK,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e4e6ea",
-    "grid.linewidth": 0.8,
-    "xtick.color": "#565b64",
-    "ytick.color": "#565b64",
-    "legend.frameon": False,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-}
+_STYLE = files("evenflow.report").joinpath("templates/figures.mplstyle")
 
 
 @contextmanager
@@ -77,7 +55,7 @@ def styled(salt: str = "evenflow") -> Iterator[None]:
     """Draw in evenflow's style; figures of one page need different salts, or their clip paths collide."""
     log = logging.getLogger("matplotlib.font_manager")
     level = log.level
-    with rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+    with as_file(_STYLE) as sheet, context([sheet, {"svg.hashsalt": salt}]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         log.setLevel(logging.ERROR)
         try:
@@ -89,24 +67,13 @@ def styled(salt: str = "evenflow") -> Iterator[None]:
 def save(draw: Callable[[], Figure], path: str | Path) -> None:
     """Draw a figure to a file, in the format of its suffix."""
     path = Path(path)
-    check_figure_path(path)
+    check_output(path, SUFFIXES)
     with styled():
         kind = path.suffix[1:].lower()
         metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
         content = io.BytesIO()
         draw().savefig(content, format=kind, dpi=150, metadata=metadata[kind])
-    try:
-        path.write_bytes(content.getvalue())
-    except OSError as error:
-        raise EvenflowError(f"cannot write {path}: {error.strerror}.") from None
-
-
-def check_figure_path(path: str | Path) -> None:
-    """Reject an unusable path before the work starts."""
-    path = Path(path)
-    if path.suffix[1:].lower() not in KINDS:
-        raise EvenflowError(f"unsupported file type {str(path)!r}; use .png, .svg or .pdf.")
-    check_folder(path)
+    write_output(path, content.getvalue())
 
 
 def as_svg(draw: Callable[[], Figure], salt: str, description: str) -> str:

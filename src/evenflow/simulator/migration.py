@@ -102,18 +102,10 @@ class Migrations:
 
     def numbers(self) -> dict[str, float]:
         """Return the totals of the run, if anything can move."""
-        result: dict[str, float] = {}
+        names = ("keys_moved", "state_moved")
         if self.owners is not None:
-            result |= {
-                "keys_moved": int(self.owners.state.moved[0]),
-                "state_moved": int(self.owners.state.moved[1]),
-            }
-        elif self._rows:
-            result |= {
-                "keys_moved": sum(self._rows["keys_moved"]),
-                "state_moved": sum(self._rows["state_moved"]),
-            }
-        return result
+            return dict(zip(names, self.owners.state.moved.tolist(), strict=True))
+        return {name: sum(self._rows[name]) for name in names} if self._rows else {}
 
     def balance(self, workers: int) -> dict[str, float]:
         """Return the final balance of the three resources (Eq. 11): r of each, and b."""

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from functools import partial
 
 from evenflow.simulator.result import Result
 from evenflow.simulator.run import Simulation
@@ -25,7 +26,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 def simulate_many(
-    configurations: Sequence[Configuration], jobs: int = 1, progress: Progress | None = None
+    configurations: Sequence[Configuration],
+    jobs: int = 1,
+    progress: Progress | None = None,
+    during: Callable[[int, int, int], None] | None = None,
 ) -> list[Result]:
     """Run several simulations, optionally in parallel processes.
 
@@ -40,6 +44,8 @@ def simulate_many(
         Number of processes.
     progress
         Called as ``progress(done, total, result)`` after each simulation, in order of completion.
+    during
+        In one process: called as ``during(index, messages, total)`` after every chunk of a simulation.
 
     Returns
     -------
@@ -63,7 +69,8 @@ def simulate_many(
     try:
         if jobs == 1 or len(configurations) < 2:
             for index, configuration in enumerate(configurations):
-                results[index] = result = _run(configuration)
+                chunk_done = None if during is None else partial(during, index)
+                results[index] = result = _run(configuration, chunk_done)
                 if progress is not None:
                     progress(index + 1, len(results), result)
         else:
@@ -73,8 +80,8 @@ def simulate_many(
     return [result for result in results if result is not None]
 
 
-def _run(configuration: Configuration) -> Result:
-    return Simulation(SimulationSetup(configuration)).run()
+def _run(configuration: Configuration, progress: Callable[[int, int], None] | None = None) -> Result:
+    return Simulation(SimulationSetup(configuration)).run(progress=progress)
 
 
 def _run_in_processes(

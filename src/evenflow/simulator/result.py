@@ -43,18 +43,9 @@ class Result:
 
     def row(self) -> dict[str, Any]:
         """Return the run as a flat row; all values but ``messages_per_second`` are machine-independent."""
-        return {
-            "scheme": self.scheme,
-            "parameters": self.parameters,
-            "stream": self.stream,
-            "workers": self.workers,
-            "sources": self.sources,
-            "seed": self.seed,
-            "feed": self.feed,
-            "messages": self.messages,
-            **self.numbers,
-            "messages_per_second": self.messages / self.seconds if self.seconds > 0 else math.inf,
-        }
+        given = ("scheme", "parameters", "stream", "workers", "sources", "seed", "feed", "messages")
+        speed = self.messages / self.seconds if self.seconds > 0 else math.inf
+        return {name: getattr(self, name) for name in given} | self.numbers | {"messages_per_second": speed}
 
     @property
     def loads(self) -> Int64Array:
@@ -72,14 +63,8 @@ class Result:
 
     def to_json(self) -> str:
         """Return row and tables as JSON; NaN and infinity become null."""
-        content = {
-            "row": self.row(),
-            "over_time": self.over_time,
-            "by_worker": self.by_worker,
-            "rescales": self.rescales,
-            "periods": self.periods,
-        }
-        return json.dumps(plain(content))
+        tables = {name: getattr(self, name) for name in ("over_time", "by_worker", "rescales", "periods")}
+        return json.dumps(plain({"row": self.row(), **tables}))
 
     def write_csv(self, path: str | Path) -> None:
         """Write the table over time as CSV."""
@@ -109,13 +94,14 @@ def results_table(results: Sequence[Result]) -> pa.Table:
 def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table in the format of the file suffix: .csv, .json (a list of rows), .parquet or .arrow."""
     path = Path(path)
-    if path.suffix == ".csv":
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
         pyarrow.csv.write_csv(table, path)
-    elif path.suffix == ".json":
+    elif suffix == ".json":
         path.write_text(json.dumps(plain(table.to_pylist())) + "\n")
-    elif path.suffix == ".parquet":
+    elif suffix == ".parquet":
         pyarrow.parquet.write_table(table, path)
-    elif path.suffix == ".arrow":
+    elif suffix == ".arrow":
         pyarrow.feather.write_feather(table, path, compression="uncompressed")
     else:
         raise EvenflowError(

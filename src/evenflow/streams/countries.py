@@ -12,41 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 
 import numpy as np
 
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.spec import number
 from evenflow.streams.generator import Generator
 from evenflow.streams.sampling import draw_grouped, draw_salt
 
-_NAMES = """
-Afghanistan · Albania · Algeria · Andorra · Angola · Antigua and Barbuda · Argentina · Armenia · Aruba ·
-Australia · Austria · Azerbaijan · Bahamas · Bahrain · Bangladesh · Barbados · Belarus · Belgium · Belize
-· Benin · Bermuda · Bhutan · Bolivia · Bosnia and Herzegovina · Botswana · Brazil · Brunei · Bulgaria ·
-Burkina Faso · Burundi · Cabo Verde · Cambodia · Cameroon · Canada · Central African Republic · Chad ·
-Chile · China · Colombia · Comoros · Congo · Cook Islands · Costa Rica · Croatia · Cuba · Cyprus · Czechia
-· Democratic Republic of the Congo · Denmark · Djibouti · Dominica · Dominican Republic · Ecuador · Egypt
-· El Salvador · Equatorial Guinea · Eritrea · Estonia · Eswatini · Ethiopia · Fiji · Finland · France ·
-Gabon · Gambia · Georgia · Germany · Ghana · Greece · Greenland · Grenada · Guatemala · Guinea ·
-Guinea-Bissau · Guyana · Haiti · Holy See · Honduras · Hong Kong · Hungary · Iceland · India · Indonesia ·
-Iran · Iraq · Ireland · Israel · Italy · Ivory Coast · Jamaica · Japan · Jordan · Kazakhstan · Kenya ·
-Kiribati · Kosovo · Kuwait · Kyrgyzstan · Laos · Latvia · Lebanon · Lesotho · Liberia · Libya ·
-Liechtenstein · Lithuania · Luxembourg · Macau · Madagascar · Malawi · Malaysia · Maldives · Mali · Malta
-· Marshall Islands · Mauritania · Mauritius · Mexico · Micronesia · Moldova · Monaco · Mongolia ·
-Montenegro · Morocco · Mozambique · Myanmar · Namibia · Nauru · Nepal · Netherlands · New Zealand ·
-Nicaragua · Niger · Nigeria · North Korea · North Macedonia · Norway · Oman · Pakistan · Palau · Palestine
-· Panama · Papua New Guinea · Paraguay · Peru · Philippines · Poland · Portugal · Puerto Rico · Qatar ·
-Romania · Russia · Rwanda · Saint Kitts and Nevis · Saint Lucia · Saint Vincent and the Grenadines · Samoa
-· San Marino · Sao Tome and Principe · Saudi Arabia · Senegal · Serbia · Seychelles · Sierra Leone ·
-Singapore · Slovakia · Slovenia · Solomon Islands · Somalia · South Africa · South Korea · South Sudan ·
-Spain · Sri Lanka · Sudan · Suriname · Sweden · Switzerland · Syria · Taiwan · Tajikistan · Tanzania ·
-Thailand · Timor-Leste · Togo · Tonga · Trinidad and Tobago · Tunisia · Turkey · Turkmenistan · Tuvalu ·
-Uganda · Ukraine · United Arab Emirates · United Kingdom · United States · Uruguay · Uzbekistan · Vanuatu
-· Venezuela · Vietnam · Yemen · Zambia · Zimbabwe
-"""
-COUNTRIES = tuple(" ".join(name.split()) for name in _NAMES.split("·"))
+COUNTRIES = tuple(files("evenflow.streams").joinpath("countries.txt").read_text("utf-8").splitlines())
 _COUNTS = np.array([1, len(COUNTRIES) - 1])
 
 
@@ -60,12 +35,6 @@ class Countries(Generator):
         Percentage of the messages with the hot country.
     then
         The same for the second half of the stream; None for no change.
-    messages
-        Number of messages.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -77,18 +46,9 @@ class Countries(Generator):
 
     skew: float = 80.0
     then: float | None = None
-    messages: int = 10**7
-    seed: int = 0
-    rate: float | None = None
 
     keyword = "countries"
     summary = "204 countries, one with skew= percent of the messages (then= in the second half)"
-
-    def _check(self) -> None:
-        rule = "it must be a percentage from 0 to 100"
-        self._set("skew", number("skew", self.skew, 0, 100, rule))
-        if self.then is not None:
-            self._set("then", number("then", self.then, 0, 100, rule))
 
     def _fill(self, start: int, out: Int32Array) -> None:
         turn = min(max(self.messages // 2 - start, 0), out.size)

@@ -17,7 +17,7 @@ The number of keys is derived from ``messages``, so that the cost is the same fo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -42,12 +42,6 @@ class Election(Generator):
     ----------
     share
         Share of the messages with the hot key.
-    messages
-        Number of messages.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -57,15 +51,12 @@ class Election(Generator):
     """
 
     share: float = 0.68
-    messages: int = 5 * 10**6
-    seed: int = 0
-    rate: float | None = None
+    messages: int = field(default=5 * 10**6, kw_only=True)
 
     keyword = "election"
     summary = "one key with share= of the messages, all others rare (for twitter-election of `dynamic`)"
 
     def _check(self) -> None:
-        self._share("share", "it must be a share of the messages from 0 to 1")
         if self.keys_upper_bound() > MOST_KEYS:
             raise EvenflowError(
                 f"messages is {self.messages}, which needs {self.keys_upper_bound()} keys; reduce it, as a "

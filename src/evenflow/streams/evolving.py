@@ -11,7 +11,7 @@ of 5 M with different seeds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -36,14 +36,8 @@ class Evolving(Generator):
         Zipf exponent.
     keys
         Number of keys.
-    messages
-        Number of messages.
     phases
         Relative lengths of the phases, such as ``(4, 1)`` or ``"4+1"``, or a number of equal phases.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -54,17 +48,13 @@ class Evolving(Generator):
 
     z: float = 1.4
     keys: int = 10**5
-    messages: int = 5 * 10**6
+    messages: int = field(default=5 * 10**6, kw_only=True)
     phases: tuple[float, ...] | str | int = (4, 1)
-    seed: int = 0
-    rate: float | None = None
 
     keyword = "evolving"
     summary = "Zipf's law with ranks that reverse for the last fifth, or at every boundary of phases="
 
     def _check(self) -> None:
-        self._exponent()
-        self._keys()
         self._set("phases", _lengths(self.phases))
 
     def _fill(self, start: int, out: Int32Array) -> None:

@@ -5,10 +5,10 @@ Arrival times are optional: with ``rate``, message i (from 0) arrives after i / 
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,15 +16,44 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.keys import hash_keys
-from evenflow.spec import number, spell, whole
+from evenflow.spec import number, parameters_of, spell, whole
 from evenflow.streams.base import CHUNK, MOST_KEYS, Chunk, Stream
 from evenflow.streams.sampling import alias_columns, zipf_weights
 
 MOST_MESSAGES = 10**15  # message numbers stay exact in a float64
 
 
-class Generator(Stream):
-    """Base class of the generators, frozen dataclasses with ``messages``, ``seed`` and ``rate``.
+# what numbers have to be, wherever a generator has a parameter of this name
+_RANGES = {
+    "z": (0.0, 100.0, "it must be from 0 (uniform) to 100"),
+    "share": (0.0, 1.0, "it must be a share of the messages from 0 to 1"),
+    "start": (0.0, 1.0, "it must be a fraction of the stream from 0 to 1"),
+    "end": (0.0, 1.0, "it must be a fraction of the stream from 0 to 1"),
+    "skew": (0.0, 100.0, "it must be a percentage from 0 to 100"),
+    "then": (0.0, 100.0, "it must be a percentage from 0 to 100"),
+    "rate": (1e-9, 1e15, "it must be a number of messages per second above 0"),
+}
+
+
+class _Law:
+    """Parameters that most generators have."""
+
+    keys: int
+    z: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generator(_Law, Stream):
+    """Base class of the generators, frozen dataclasses.
+
+    Parameters
+    ----------
+    messages
+        Number of messages.
+    seed
+        Seed of the random draws.
+    rate
+        Messages per second; None for a stream without times.
 
     Attributes
     ----------
@@ -40,17 +69,15 @@ class Generator(Stream):
     [1, 0, 0]
     """
 
+    messages: int = 10**7
+    seed: int = 0
+    rate: float | None = None
+
     keyword: ClassVar[str]
     summary: ClassVar[str]
-    messages: int
-    seed: int
-    rate: float | None
-    keys: int  # for those that have it
-    z: float
 
-    @abstractmethod
     def _check(self) -> None:
-        """Reject invalid parameters, and convert whole floats such as 1e5 to int."""
+        """Reject parameters that do not fit together."""
 
     @abstractmethod
     def _fill(self, start: int, out: Int32Array) -> None:
@@ -61,18 +88,25 @@ class Generator(Stream):
         return self.keys
 
     def __post_init__(self) -> None:
+        """Reject invalid parameters, and convert whole floats such as 1e5 to int."""
         self._whole("messages", 1, MOST_MESSAGES)
         self._whole("seed", -(2**63), 2**64)
-        if self.rate is not None:
-            rule = "it must be a number of messages per second above 0"
-            self._set("rate", number("rate", self.rate, 1e-9, 1e15, rule))
+        for name, (low, high, rule) in _RANGES.items():
+            if getattr(self, name, None) is not None:
+                self._set(name, number(name, getattr(self, name), low, high, rule))
+        if hasattr(self, "keys"):
+            why = f"it must be from 1 to {MOST_KEYS}, as a generator uses some bytes of memory per key"
+            self._set("keys", whole("keys", self.keys, 1, MOST_KEYS, why))
         self._check()
+
+    def _parameters(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in parameters_of(type(self))}
 
     @property
     def name(self) -> str:
         """The spec that opens this stream again."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return spell(self.keyword, {name: value for name, value in values.items() if value is not None})
+        values = self._parameters().items()
+        return spell(self.keyword, {name: value for name, value in values if value is not None})
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
         """Yield the stream from its beginning in chunks of ``size`` messages; the last may be shorter."""
@@ -113,16 +147,6 @@ class Generator(Stream):
         why = f"it must be a whole number from {low} to {high}"
         self._set(field, whole(field, getattr(self, field), low, high, why))
 
-    def _keys(self) -> None:
-        why = f"it must be from 1 to {MOST_KEYS}, as a generator uses some bytes of memory per key"
-        self._set("keys", whole("keys", self.keys, 1, MOST_KEYS, why))
-
-    def _share(self, field: str, why: str) -> None:
-        self._set(field, number(field, getattr(self, field), 0.0, 1.0, why))
-
-    def _exponent(self) -> None:
-        self._set("z", number("z", self.z, 0.0, 100.0, "it must be from 0 (uniform) to 100"))
-
     @cached_property
     def _zipf(self) -> UInt64Array:
         """The alias table of Zipf's law."""
@@ -130,4 +154,4 @@ class Generator(Stream):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the parameters: tables are rebuilt where needed."""
-        return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return partial(type(self), **self._parameters()), ()

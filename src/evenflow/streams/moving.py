@@ -24,16 +24,10 @@ class Burst(Generator):
     ----------
     z, keys
         Zipf exponent and number of keys of the background; the bursting key has id ``keys``.
-    messages
-        Number of messages.
     share
         Share of the messages with the bursting key at ``start``.
     start, end
         Beginning and end of the burst, as fractions of the stream.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -44,22 +38,14 @@ class Burst(Generator):
 
     z: float = 1.0
     keys: int = 10**5
-    messages: int = 10**7
     share: float = 0.3
     start: float = 0.4
     end: float = 0.8
-    seed: int = 0
-    rate: float | None = None
 
     keyword = "burst"
     summary = "Zipf's law, plus a new key with share= of the messages at start= that fades until end="
 
     def _check(self) -> None:
-        self._exponent()
-        self._keys()
-        self._share("share", "it must be a share of the messages from 0 to 1")
-        self._share("start", "it must be a fraction of the stream from 0 to 1")
-        self._share("end", "it must be a fraction of the stream from 0 to 1")
         if self.start >= self.end:
             raise EvenflowError(f"start is {self.start} and end is {self.end}; start must be below end.")
 
@@ -83,16 +69,10 @@ class Drift(Generator):
     ----------
     z, keys
         Zipf exponent and number of keys of the background.
-    messages
-        Number of messages.
     share
         Share of the messages with the hot key.
     steps
         Number of parts.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -103,11 +83,8 @@ class Drift(Generator):
 
     z: float = 1.0
     keys: int = 10**5
-    messages: int = 10**7
     share: float = 0.3
     steps: int = 10
-    seed: int = 0
-    rate: float | None = None
 
     keyword = "drift"
     summary = (
@@ -115,9 +92,6 @@ class Drift(Generator):
     )
 
     def _check(self) -> None:
-        self._exponent()
-        self._keys()
-        self._share("share", "it must be a share of the messages from 0 to 1")
         self._whole("steps", 1, self.keys)
 
     def _fill(self, start: int, out: Int32Array) -> None:

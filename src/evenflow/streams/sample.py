@@ -93,7 +93,8 @@ def take_sample(stream: Stream, limit: int | None, watch: Watch | None = None) -
 
 def _taken(stream: Stream, limit: int | None, watch: Watch | None) -> Sample:
     if limit is None or (stream.messages is not None and stream.messages <= limit):
-        return _whole(stream, watch)
+        ids, times = _read(stream.chunks(_PIECE), watch)
+        return Sample(stream, ids, times, ids.size, "")
     if isinstance(stream, Generator):
         return _blocks(stream, limit, watch)
     if isinstance(stream, FileStream) and stream.messages is not None:
@@ -105,11 +106,6 @@ def _taken(stream: Stream, limit: int | None, watch: Watch | None) -> Sample:
         return _spread(stream, limit, watch)
     how = f"the first {limit:,} messages; the total is unknown"
     return Sample(stream, ids[:limit], None if times is None else times[:limit], None, how)
-
-
-def _whole(stream: Stream, watch: Watch | None) -> Sample:
-    ids, times = _read(stream.chunks(_PIECE), watch)
-    return Sample(stream, ids, times, ids.size, "")
 
 
 def _blocks(stream: Generator, limit: int, watch: Watch | None) -> Sample:
@@ -133,15 +129,12 @@ def _spread(stream: FileStream, limit: int, watch: Watch | None) -> Sample:
     shares = np.diff(np.floor(ends / ends[-1] * limit), prepend=0.0).astype(np.int64).tolist()
     ids, times = _read(stream.beginnings(shares), watch)
     files = f"{len(sizes):,} files" if len(sizes) > 1 else "the file"
-    where = (
-        f"from the beginning of every row group of {files}"
-        if stream.messages is not None
-        else f"from the beginning of each of {files}"
-    )
     total = stream.messages
-    of = f" of {total:,}" if total is not None else ""
-    rest = "" if total is not None else "; the total is unknown"
-    return Sample(stream, ids, times, total, f"{ids.size:,}{of} messages, {where}{rest}")
+    if total is None:
+        how = f"{ids.size:,} messages, from the beginning of each of {files}; the total is unknown"
+    else:
+        how = f"{ids.size:,} of {total:,} messages, from the beginning of every row group of {files}"
+    return Sample(stream, ids, times, total, how)
 
 
 def _first(chunks: Iterator[Chunk], limit: int) -> Iterator[Chunk]:

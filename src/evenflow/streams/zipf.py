@@ -23,12 +23,6 @@ class Zipf(Generator):
         Zipf exponent; 0 is uniform.
     keys
         Number of keys.
-    messages
-        Number of messages.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -38,16 +32,9 @@ class Zipf(Generator):
 
     z: float = 1.4
     keys: int = 10**5
-    messages: int = 10**7
-    seed: int = 0
-    rate: float | None = None
 
     keyword = "zipf"
     summary = "Zipf's law: Pr[rank] ~ rank ** -z"
-
-    def _check(self) -> None:
-        self._exponent()
-        self._keys()
 
     def _fill(self, start: int, out: Int32Array) -> None:
         draw_weighted(draw_salt(self.seed), start, self._zipf, out)
@@ -61,12 +48,6 @@ class Uniform(Generator):
     ----------
     keys
         Number of keys.
-    messages
-        Number of messages.
-    seed
-        Seed of the random draws.
-    rate
-        Messages per second; None for a stream without times.
 
     Examples
     --------
@@ -75,15 +56,9 @@ class Uniform(Generator):
     """
 
     keys: int = 10**5
-    messages: int = 10**7
-    seed: int = 0
-    rate: float | None = None
 
     keyword = "uniform"
     summary = "all keys equally likely"
-
-    def _check(self) -> None:
-        self._keys()
 
     def _fill(self, start: int, out: Int32Array) -> None:
         draw_uniform(draw_salt(self.seed), start, self.keys, out)

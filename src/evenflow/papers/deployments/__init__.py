@@ -5,22 +5,3 @@ Figures are in a module per paper, with the claims of that paper and what must h
 
 Keep imports light: Spark's Python workers import :mod:`.work` through this package.
 """
-
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from evenflow.papers.experiment import Experiment
-
-PAPERS = ("choices", "heterogeneous", "evolving", "dynamic")
-SPARK = "spark"
-
-
-def experiments() -> list[Experiment]:
-    """Return every deployment, in the order of the papers."""
-    found: list[Experiment] = []
-    for name in PAPERS:
-        found += importlib.import_module(f"{__name__}.{name}").EXPERIMENTS
-    return found

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from evenflow.papers import rules as r
-from evenflow.papers.deployments import SPARK
 from evenflow.papers.deployments.measure import Subject, deployed
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.page import OURS
@@ -32,13 +30,6 @@ NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class SparkRunConfig(RunConfig):
-    """What the user chose for deployments: also the cluster; None is this machine, with a slot per worker."""
-
-    master: str | None = None
-
-
 def subject(scheme: str, label: str | None = None, **parameters: Any) -> Subject:
     """Name a scheme as the papers do.
 
@@ -55,12 +46,10 @@ def on_spark(
     """Return the deployment of a figure, with the schemes that the user lets join every figure."""
 
     def deployable(config: RunConfig) -> list[Row]:
-        return [
-            _joined(point, config) | {"master": getattr(config, "master", None)} for point in points(config)
-        ]
+        return [_joined(point, config) | {"master": config.master} for point in points(config)]
 
     return Experiment(
-        paper, figure, f"{title}, on Spark", caption, deployable, measure, plot, claims, on=SPARK
+        paper, figure, f"{title}, on Spark", caption, deployable, measure, plot, claims, on="spark"
     )
 
 

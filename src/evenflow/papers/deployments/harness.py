@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,34 +21,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Float64Array, Int32Array, UInt64Array
-from evenflow.keys import hash_keys
+from evenflow.kernels import Float64Array, Int32Array
 from evenflow.papers.deployments.finished import Run, read_finished
 from evenflow.papers.deployments.work import KINDS, PARTIALS, Serve
 from evenflow.schemes.base import Scheme
 from evenflow.simulator import simulate
-from evenflow.streams import open_stream
-from evenflow.streams.base import CHUNK, Chunk, Stream
-from evenflow.streams.sample import take_sample
+from evenflow.streams import Uniform, open_stream
+from evenflow.streams.sample import Sample, take_sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Messages(Stream):
+class Messages(Sample):
     """A stream in memory; the key of id i is the number i + 1, in Spark's files and in the simulator.
 
     >>> Messages(np.array([7, 3, 7, 7], np.int32)).thinned(2).ids.tolist()
     [0, 0]
     """
 
-    name = "messages"  # the spelling of the stream that they were taken from
-    messages: int
-
-    def __init__(self, ids: Int32Array, name: str = "messages"):
+    def __init__(self, ids: Int32Array, spec: str = "messages"):
         found, numbers = np.unique(ids, return_inverse=True)
-        self.ids: Int32Array = numbers.astype(np.int32)
-        self.keys, self.messages, self.name = int(found.size), int(ids.size), name
+        super().__init__(Uniform(keys=found.size), numbers.astype(np.int32), None, None, "")
+        self.spec = spec  # of the stream that they were taken from
 
     @staticmethod
     def of(spec: str, messages: int | None = None) -> Messages:
@@ -58,25 +52,7 @@ class Messages(Stream):
 
     def thinned(self, step: int) -> Messages:
         """Return every ``step``-th message."""
-        return self if step == 1 else Messages(self.ids[::step], self.name)
-
-    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """Yield the messages from their start."""
-        for start in range(0, self.messages, size):
-            yield Chunk(self.ids[start : start + size], None)
-
-    @cached_property
-    def hashes(self) -> UInt64Array:
-        """The 64 bits of every key, by id."""
-        return hash_keys(np.arange(1, self.keys + 1, dtype=np.int64))
-
-    def label(self, id: int) -> str:
-        """Return the key as text."""
-        return str(id + 1)
-
-    def keys_upper_bound(self) -> int:
-        """Return the number of keys."""
-        return self.keys
+        return self if step == 1 else Messages(self.ids[::step], self.spec)
 
     def write(self, folder: Path, sources: int) -> None:
         """Write one file per source: source j has the messages whose number is j modulo ``sources``."""
@@ -138,7 +114,7 @@ class Harness:
 
     def run(self, scheme: Scheme, messages: Messages, cluster: Cluster, thinned: int = 1) -> Run:
         """Submit all messages, wait for the aggregator, return what was measured."""
-        stream = (messages.name, messages.messages, messages.keys, cluster.sources)
+        stream = (messages.spec, messages.messages, messages.keys_upper_bound(), cluster.sources)
         if stream not in self.written:
             self.written[stream] = self.folder / f"stream-{len(self.written)}"
             messages.write(self.written[stream], cluster.sources)

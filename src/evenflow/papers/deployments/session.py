@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from evenflow.errors import EvenflowError
 from evenflow.java import SHORT_RUNS
-from evenflow.papers.deployments.common import SparkRunConfig
 from evenflow.papers.experiment import Experiment, RunConfig
 from evenflow.papers.reproduce import Outcome, Say, reproduce
 
@@ -40,14 +39,11 @@ SETTINGS = {
 
 
 def run(
-    chosen: Sequence[Experiment], config: RunConfig, master: str | None, out: Path,
-    say: Say = lambda done, total, what: None,
-) -> Outcome:  # fmt: skip
+    chosen: Sequence[Experiment], config: RunConfig, out: Path, say: Say = lambda done, total, what: None
+) -> Outcome:
     """Measure what is missing in one session with a slot for each worker of the largest deployment."""
-    given = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    deployed = SparkRunConfig(**given, master=master)
-    with session_on(master, slots_for(chosen, deployed)):
-        return reproduce(chosen, deployed, out, jobs=1, say=say)
+    with session_on(config.master, slots_for(chosen, config)):
+        return reproduce(chosen, config, out, jobs=1, say=say)
 
 
 def slots_for(chosen: Sequence[Experiment], config: RunConfig) -> int:

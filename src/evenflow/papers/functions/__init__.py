@@ -18,11 +18,10 @@ Not specified by the paper, and chosen here:
 from __future__ import annotations
 
 from evenflow.papers.experiment import Experiment
-from evenflow.papers.functions import construction, example, parameters, resources
+from evenflow.papers.functions import construction, example, migration
 
 EXPERIMENTS: list[Experiment] = [
     *example.EXPERIMENTS,
-    *resources.EXPERIMENTS,
-    *parameters.EXPERIMENTS,
+    *migration.EXPERIMENTS,
     *construction.EXPERIMENTS,
 ]

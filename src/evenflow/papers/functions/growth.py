@@ -167,17 +167,10 @@ def growth(
                         loads[name, n, letter] += costs.loads(letter, frequencies, where, n)
                 before = where
     rows = []
-    same = {
-        "domain": domain,
-        "z": z,
-        "resources": resources,
-        "sigma": sigma,
-        "utility": utility,
-        "seed": seed,
-    }
+    same = {"domain": domain, "z": z, "resources": resources, "sigma": sigma, "utility": utility}
     for name, n in cases:
         found = costs.balance([loads[name, n, letter] for letter in resources])
-        row = {"approach": name, "workers": n, **same}
+        row = {"approach": name, "workers": n, **same, "seed": seed}
         row |= {"migration": moved[name, n] * n / whole, "imbalance": found.overall}
         row |= dict(zip(("state", "computation", "communication"), found.relative, strict=True))
         rows.append(row | {"mapped": functions[name][n - 1].mapped})

@@ -56,11 +56,7 @@ def measure_time(
         events=[Capacities(message, spec) for message, spec in changed],
         marks=marks,
     )
-    same = {
-        "symbol": symbol,
-        "virtual_workers": virtual_workers,
-        "changed_at": [message for message, _ in changed],
-    }
+    same = {"symbol": symbol, "virtual_workers": virtual_workers, "changed_at": [at for at, _ in changed]}
     kept = ("messages", "queue_spread", "latency_spread", "utilisation_spread", "utilisation_mean")
     return [{**same, **{name: mark[name] for name in kept}} for mark in plain(result.table().to_pylist())]
 

@@ -13,9 +13,11 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 
 import evenflow as ef
 from evenflow.bench.measure import Progress, Row, silent
+from evenflow.bench.results import Limit, judged, target_table
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.owners import Ownership
 from evenflow.owners.frequencies import MOST
@@ -31,6 +33,7 @@ SEEDS = 5
 KEY_BYTES = 8
 NUMBER_BYTES = 8
 UNIFORM = "uniform"
+LIMIT = Limit("at most", 1.3)
 SCHEMES = {
     "consistent-hash": ef.scheme("consistent-hash"),
     "scan": ef.scheme("explicit", algorithm="scan"),
@@ -40,23 +43,19 @@ SCHEMES = {
 }
 
 
-def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Measure every scheme at every step; ``quick`` uses a tenth of the keys and one seed."""
     keys, seeds = (KEYS // 10, 1) if quick else (KEYS, SEEDS)
-    found: dict[tuple[str, str, int], list[Row]] = {}
+    found: list[Row] = []
     names = [UNIFORM, *SCHEMES]
     for seed in range(seeds):
         for index, name in enumerate(names):
             progress(seed * len(names) + index, seeds * len(names), f"migration, {name}")
-            for row in steps(name, keys, seed):
-                found.setdefault((name, row["state"], row["to"]), []).append(row)
-    return [joined(rows) for rows in found.values()]
-
-
-def joined(rows: Sequence[Row]) -> Row:
-    """Return the mean over the seeds."""
-    means = ("relative_migration", "bytes", "all_bytes", "max_over_mean")
-    return rows[0] | {name: statistics.fmean(row[name] for row in rows) for name in means}
+            found += steps(name, keys, seed)
+    same = ["part", "scheme", "state", "from", "to"]
+    means = pd.DataFrame(found).groupby(same, sort=False, as_index=False).mean()
+    rows: list[Row] = means.to_dict("records")  # type: ignore[assignment]
+    return rows
 
 
 def steps(name: str, distinct: int, seed: int, most: int = MOST_WORKERS) -> Iterator[Row]:
@@ -126,23 +125,22 @@ def grown(
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Return relative migration by number of workers, one table per kind of state."""
     found = []
-    for state in ("window", "fixed"):
-        part = [row for row in rows if row["part"] == "migration" and row["state"] == state]
-        if not part:
-            continue
-        names = list(dict.fromkeys(row["scheme"] for row in part))
-        lines: list[tuple[str | float, ...]] = []
-        for to in sorted({row["to"] for row in part}):
-            by_name = {row["scheme"]: row["relative_migration"] for row in part if row["to"] == to}
-            lines.append((f"{to - 1} -> {to}", *(by_name[name] for name in names)))
-        lines.append(("mean", *(mean_migration(part, name) for name in names)))
-        last = {row["scheme"]: row["max_over_mean"] for row in part if row["to"] == MOST_WORKERS}
-        lines.append((f"max/mean rows at {MOST_WORKERS}", *(last[name] for name in names)))
+    table = pd.DataFrame(rows)
+    for state, part in table.groupby("state", sort=False):
+        wide = part.pivot_table("relative_migration", "to", "scheme", sort=False).sort_index()
+        last = part[part["to"] == MOST_WORKERS].set_index("scheme")["max_over_mean"]
+        lines = [
+            (f"{to - 1} -> {to}", *row) for to, row in zip(wide.index, wide.values.tolist(), strict=True)
+        ]
+        lines.append(("mean", *wide.mean().tolist()))
+        lines.append((f"max/mean rows at {MOST_WORKERS}", *last[wide.columns].tolist()))
         title = (
             f"Relative migration, {state} state (functions Fig. 6: redist about 1.15, scan and readj rising)"
         )
-        found.append(Table(title, ("workers", *names), lines))
-    return found
+        found.append(Table(title, ("workers", *wide.columns), lines))
+    means = {state: mean_migration(rows, "redist", str(state)) for state in table["state"].unique()}
+    lines = [(f"mean relative migration of redist, {state} state", mean) for state, mean in means.items()]
+    return [*found, target_table(judged(name, mean, LIMIT) for name, mean in lines)]
 
 
 def mean_migration(rows: Sequence[Row], name: str, state: str | None = None) -> float:
