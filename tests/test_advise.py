@@ -19,10 +19,14 @@ VOID = {"meta", "br", "img", "link", "hr", "input"}
 SCHEME_FIELDS = {
     "scheme",
     "spelling",
+    "mode",
     "suits",
     "one_owner",
     "max_load",
     "max_over_mean",
+    "expected",
+    "makespan",
+    "seconds",
     "speed_up",
     "imbalance",
     "imbalance_mean",
@@ -134,7 +138,7 @@ def test_people_see_facts_schemes_reason_and_code(sales: Path) -> None:
 
 def test_json_has_the_documented_fields_and_nothing_else_is_printed(sales: Path) -> None:
     found = advice(str(sales), "--key", "shop", "--workers", "8")
-    assert set(found) == {"stream", "workers", "work", "schemes", "recommendation"}
+    assert set(found) == {"stream", "workers", "work", "cores", "cost", "schemes", "recommendation"}
     assert set(found["stream"]) == STREAM_FIELDS
     assert all(set(row) == SCHEME_FIELDS for row in found["schemes"])
     assert set(found["recommendation"]) == {"scheme", "spelling", "reason", "code", "notes"}

@@ -13,6 +13,7 @@ import pytest
 import evenflow as ef
 from evenflow.advisor import Advice, advise, compare, contenders
 from evenflow.advisor.compare import shuffled
+from evenflow.advisor.planned import makespan, plan_for
 from evenflow.advisor.recommend import code_for, plain_label, suits
 from evenflow.simulator import Rescale, simulate
 from evenflow.streams import open_stream
@@ -113,9 +114,9 @@ def test_grouped_rows_are_routed_in_random_order() -> None:
     assert any("random order" in note for note in advice.recommendation.notes)
     mixed = shuffled(sample)
     assert np.sort(mixed.ids).tolist() == ids.tolist()
-    same = simulate("fill", mixed, 8, 1).row()
-    fill = next(outcome for outcome in advice.outcomes if outcome.spelling == "fill")
-    assert (fill.replicas, fill.max_over_mean) == (same["replicas"], same["max_over_mean"])
+    same = simulate("d-choices", mixed, 8, 1).row()
+    online = next(outcome for outcome in advice.outcomes if outcome.spelling == "d-choices")
+    assert (online.replicas, online.max_over_mean) == (same["replicas"], same["max_over_mean"])
 
 
 def test_the_reason_names_the_key_and_the_numbers() -> None:
@@ -131,12 +132,65 @@ def test_every_scheme_is_compared_with_what_the_simulator_says() -> None:
     advice = advice_on(SKEWED)
     assert {outcome.scheme.name for outcome in advice.outcomes} == set(ef.list_schemes())
     base = simulate("key", SKEWED, 20, 1).loads.max()
-    for name in ("partial-key", "fill", "shuffle"):
+    for name in ("partial-key", "d-choices", "shuffle"):
         outcome = next(found for found in advice.outcomes if found.spelling == name)
         result = simulate(name, SKEWED, 20, 1)
         assert outcome.loads.tolist() == result.loads.tolist()
         assert outcome.memory == result.row()["memory"]
         assert outcome.speed_up == base / result.loads.max()
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_what_is_planned_on_spark_is_predicted_by_its_plan(split: bool) -> None:
+    """With the plan's shares taken by hand: each key's rows, divided over its homes."""
+    outcome = next(
+        found for found in advice_on(SKEWED).outcomes if found.scheme == ef.scheme("fill", split=split)
+    )
+    sample = take_sample(open_stream(SKEWED), None)
+    plan = plan_for(outcome.scheme, sample, 20)
+    shares = np.zeros(20)
+    for hashed, rows in zip(sample.hashes, np.bincount(sample.ids), strict=True):
+        draws = np.linspace(0, 1, 1000, endpoint=False)
+        homes = plan.route(np.full(1000, hashed, np.uint64), draws)
+        shares += np.bincount(homes, minlength=20) / 1000 * rows
+    assert outcome.mode == "planned"
+    assert outcome.expected == pytest.approx(shares.max() / shares.mean(), rel=0.01)
+    assert outcome.max_over_mean == pytest.approx(outcome.expected, rel=0.04)  # and the luck of the draws
+    assert outcome.loads.sum() == sample.messages
+
+
+def test_cores_bound_the_speed_up() -> None:
+    """Tasks wait for a core, so that a hot worker matters less; never does it take less than the work."""
+    every = advice_on(SKEWED, 40)
+    few = advise(SKEWED, 40, cores=4, cost=1e-3)
+    for all_cores, four in zip(every.outcomes, few.outcomes, strict=True):
+        assert four.makespan >= max(all_cores.loads.max(), 100_000 / 4)
+        assert all_cores.makespan == all_cores.loads.max()
+    assert few.recommendation.outcome.speed_up < every.recommendation.outcome.speed_up
+    assert "on 4 cores" in few.recommendation.reason
+    assert "with one core per worker" in every.recommendation.reason
+    assert few.seconds(few.base) == pytest.approx(few.base.makespan / 1000)
+    assert every.seconds(every.base) is None
+
+
+def test_makespan_is_that_of_tasks_taken_in_turn() -> None:
+    """Beside a slow reference: every step, the core that is free first takes the next task."""
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        loads, cores = random.integers(0, 50, 1 + seed * 3), int(random.integers(1, 12))
+        free = np.zeros(cores)
+        for load in loads:
+            free[free.argmin()] += load
+        assert makespan(loads, cores) == free.max()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [({"cores": 0}, "cores is 0"), ({"cost": -1.0}, "cost is -1.0"), ({"cost": float("nan")}, "cost is nan")],
+)
+def test_wrong_cores_and_costs(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ef.EvenflowError, match=sentence):
+        advise(SKEWED, 8, **wrong)
 
 
 def test_migration_is_told_where_keys_have_one_owner_and_nowhere_else() -> None:

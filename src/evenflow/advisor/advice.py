@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from evenflow.advisor.compare import Outcome, compare, contenders, shuffled
 from evenflow.advisor.profile import HotKey, Profile, profile
 from evenflow.advisor.recommend import CLOSE, Recommendation, check_work, recommend, suits
+from evenflow.errors import EvenflowError
 from evenflow.schemes import scheme
 from evenflow.streams import FileStream, Stream, open_stream
 from evenflow.streams.sample import take_sample
@@ -30,6 +32,10 @@ class Advice:
         Number of workers.
     work
         ``mergeable``, ``one-owner`` or ``stateless``.
+    cores
+        Number of cores that process the workers' rows.
+    cost
+        Seconds per row, if known.
     key
         The key columns.
     profile
@@ -42,6 +48,8 @@ class Advice:
 
     workers: int
     work: str
+    cores: int
+    cost: float | None
     key: tuple[str, ...]
     profile: Profile
     outcomes: tuple[Outcome, ...]
@@ -52,6 +60,13 @@ class Advice:
         """The outcome of key grouping."""
         return next(outcome for outcome in self.outcomes if outcome.spelling == "key")
 
+    def seconds(self, outcome: Outcome) -> float | None:
+        """Return the predicted processing time of all rows, or None if ``cost`` is not known."""
+        if self.cost is None:
+            return None
+        rows = self.profile.total or self.profile.messages
+        return outcome.makespan / self.profile.messages * rows * self.cost
+
     def ranked(self) -> list[Outcome]:
         """Return the outcomes, the best for this work first.
 
@@ -59,15 +74,13 @@ class Advice:
         by load.
         """
         lowest = {
-            suitable: min(
-                (o.max_over_mean for o in self.outcomes if suits(o, self.work) == suitable), default=0.0
-            )
+            suitable: min((o.expected for o in self.outcomes if suits(o, self.work) == suitable), default=0.0)
             for suitable in (True, False)
         }
 
         def rank(outcome: Outcome) -> tuple[bool, bool, float, float]:
-            uneven = outcome.max_over_mean > CLOSE * lowest[suits(outcome, self.work)]
-            order = (outcome.max_over_mean, outcome.memory)
+            uneven = outcome.expected > CLOSE * lowest[suits(outcome, self.work)]
+            order = (outcome.expected, outcome.memory)
             return not suits(outcome, self.work), uneven, *(order if uneven else order[::-1])
 
         return sorted(self.outcomes, key=rank)
@@ -84,8 +97,9 @@ class Advice:
             messages were read, null for all), keys, top_1, top_10, top_100 (shares), hottest (key, messages,
             share), exponent (null for fewer than three keys), grouped, change (changes, changed, hot_keys,
             changing_keys, leaders; null if the order carries no information). ``workers``. ``work``.
-            ``schemes``: scheme, spelling, suits, one_owner, max_load, max_over_mean, speed_up, imbalance,
-            imbalance_mean, replicas, memory, keys_moved, state_moved, joining_moves, joining_ideal (null for
+            ``cores``. ``cost`` (null if not given). ``schemes``: scheme, spelling, mode, suits, one_owner,
+            max_load, max_over_mean, expected, makespan (in rows), seconds (null without a cost), speed_up,
+            imbalance, imbalance_mean, replicas, memory, keys_moved, state_moved, joining_moves, joining_ideal (null for
             schemes that split keys). ``recommendation``: scheme, spelling, reason, code, notes.
         """
         found = self.profile
@@ -108,7 +122,12 @@ class Advice:
             },
             "workers": self.workers,
             "work": self.work,
-            "schemes": [outcome.row() | {"suits": suits(outcome, self.work)} for outcome in self.ranked()],
+            "cores": self.cores,
+            "cost": self.cost,
+            "schemes": [
+                outcome.row() | {"suits": suits(outcome, self.work), "seconds": self.seconds(outcome)}
+                for outcome in self.ranked()
+            ],
             "recommendation": {
                 "scheme": self.recommendation.outcome.scheme.name,
                 "spelling": self.recommendation.outcome.spelling,
@@ -126,6 +145,8 @@ def advise(
     *,
     key: str | Sequence[str] | None = None,
     time: str | None = None,
+    cores: int | None = None,
+    cost: float | None = None,
     sample: int | None = SAMPLE,
     seed: int = 0,
     watch: Watch | None = None,
@@ -143,6 +164,11 @@ def advise(
         must be on the same worker) or ``stateless``.
     key, time
         Key columns and time column of a file.
+    cores
+        Number of cores of the cluster, which process the workers' rows one after the other. Default: one per
+        worker.
+    cost
+        Seconds of processing per row, if known; predicts seconds beside ratios.
     sample
         Maximum number of messages to read; None reads all of them.
     seed
@@ -164,6 +190,11 @@ def advise(
     """
     check_work(work)
     workers = scheme("key").router(workers, seed).workers  # rejects an invalid number of workers
+    if cores is not None and cores < 1:
+        raise EvenflowError(f"cores is {cores}; it must be at least 1.")
+    if cost is not None and not 0 < cost < math.inf:
+        raise EvenflowError(f"cost is {cost}; it must be a positive number of seconds per row.")
+    cores = workers if cores is None else min(cores, workers)
     opened = open_stream(stream, key=key, time=time) if not isinstance(stream, Stream) else stream
     if sample is not None:
         sample = max(1, min(sample, MOST_BITS // workers))
@@ -171,10 +202,10 @@ def advise(
     taken = take_sample(opened, sample, _reading(watch, min(most, opened.messages or most)))
     found = profile(taken, workers)
     routed = shuffled(taken, seed) if found.grouped else taken
-    outcomes = compare(routed, workers, contenders(found.keys, found.messages), seed, watch)
+    outcomes = compare(routed, workers, contenders(found.keys, found.messages), seed, watch, cores)
     columns = opened.key if isinstance(opened, FileStream) else ("key",)
-    chosen = recommend(found, outcomes, workers, work, columns)
-    return Advice(workers, work, tuple(columns), found, tuple(outcomes), chosen)
+    chosen = recommend(found, outcomes, workers, work, columns, cores)
+    return Advice(workers, work, cores, cost, tuple(columns), found, tuple(outcomes), chosen)
 
 
 def _reading(watch: Watch | None, most: int) -> Callable[[int], None] | None:

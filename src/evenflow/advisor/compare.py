@@ -1,8 +1,9 @@
-"""Compare the schemes on n workers: each routes the same messages, from one source.
+"""Compare the schemes on n workers: each places the same messages.
 
-A single source sees all rows, as does a plan made from the full data. Event times are ignored, so streams
-that span years or seconds are judged alike. For schemes with one owner per key, the state that moves when
-one worker is added halfway through is measured too.
+A scheme that Spark runs by a plan places them by the plan that Spark would make; the others route from one
+source, which sees all rows. Event times are ignored, so streams that span years or seconds are judged alike.
+For schemes with one owner per key, the state that moves when one worker is added halfway through is measured
+too.
 
 Key grouping uses evenflow's hash family, not Spark's. With many keys both behave alike; with few keys either
 may happen to be better balanced.
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from evenflow.advisor.planned import FollowPlan, makespan, plan_for
 from evenflow.kernels import Int64Array
 from evenflow.schemes import Scheme, list_schemes, scheme
 from evenflow.schemes.spelling import spell
@@ -36,14 +38,21 @@ class Outcome:
     ----------
     scheme
         The scheme.
+    mode
+        How Spark runs it: ``planned`` (keys are counted first) or ``online`` (decided row by row).
     one_owner
         Whether all rows of a key go to the same worker.
     loads
         Messages per worker.
     max_over_mean
         Maximum load divided by the mean.
+    expected
+        The same without chance: for a plan, which draws a home for each row of a split key, what it is with
+        very many rows. Schemes are ranked by this.
+    makespan
+        Rows until the last core is done, if each core takes the next worker's rows when it is free.
     speed_up
-        Maximum load under key grouping divided by the maximum load under this scheme.
+        Makespan under key grouping divided by the makespan under this scheme.
     imbalance, imbalance_mean
         (max - mean load) / messages, at the end and averaged over the stream.
     replicas, memory
@@ -56,9 +65,12 @@ class Outcome:
     """
 
     scheme: Scheme
+    mode: str
     one_owner: bool
     loads: Int64Array
     max_over_mean: float
+    expected: float
+    makespan: int
     speed_up: float
     imbalance: float
     imbalance_mean: float
@@ -105,9 +117,14 @@ def contenders(keys: int, messages: int) -> list[Scheme]:
 
 
 def compare(
-    sample: Sample, workers: int, schemes: Iterable[Scheme], seed: int = 0, watch: Watch | None = None
+    sample: Sample,
+    workers: int,
+    schemes: Iterable[Scheme],
+    seed: int = 0,
+    watch: Watch | None = None,
+    cores: int | None = None,
 ) -> list[Outcome]:
-    """Route a sample with every scheme, several at a time.
+    """Place a sample with every scheme, several at a time.
 
     Kernels release the GIL, so threads are enough.
 
@@ -123,6 +140,8 @@ def compare(
         Seed of the hash functions.
     watch
         Called with ``(done, total, name)`` as schemes finish.
+    cores
+        Number of cores that process the workers' rows. Default: one per worker.
 
     Returns
     -------
@@ -141,10 +160,11 @@ def compare(
     clockless = Sample(sample.stream, sample.ids, None, sample.total, sample.how)
     schemes = list(schemes)
     results: dict[int, Outcome] = {}
-    base = int(simulate("key", clockless, workers, 1, seed).loads.max())
+    cores = workers if cores is None else cores
+    base = makespan(simulate("key", clockless, workers, 1, seed).loads, cores)
     with _threads() as pool:
         indices = {
-            pool.submit(_outcome, scheme, clockless, workers, seed, base): index
+            pool.submit(_outcome, scheme, clockless, workers, seed, cores, base): index
             for index, scheme in enumerate(schemes)
         }
         for done, future in enumerate(as_completed(indices), 1):
@@ -160,30 +180,35 @@ def shuffled(sample: Sample, seed: int = 0) -> Sample:
     return Sample(sample.stream, sample.ids[order], None, sample.total, sample.how)
 
 
-def cores() -> int:
+def own_cores() -> int:
     """Return the number of CPUs available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def _threads() -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(cores())
+    pool = ThreadPoolExecutor(own_cores())
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _outcome(scheme: Scheme, sample: Sample, workers: int, seed: int, base: int) -> Outcome:
-    result = simulate(scheme, sample, workers, 1, seed)
+def _outcome(scheme: Scheme, sample: Sample, workers: int, seed: int, cores: int, base: int) -> Outcome:
+    plan = plan_for(scheme, sample, workers, seed) if scheme.plannable and scheme.counts_keys else None
+    result = simulate(scheme if plan is None else FollowPlan(plan), sample, workers, 1, seed)
     row = result.row()
     owned = scheme.one_owner
     moves, ideal = _joining(scheme, sample, workers, seed) if owned else (None, None)
+    needed = makespan(result.loads, cores)
     return Outcome(
         scheme=scheme,
+        mode="planned" if scheme.plannable else "online",
         one_owner=owned,
         loads=result.loads,
-        speed_up=base / int(result.loads.max()),
+        expected=row["max_over_mean"] if plan is None else plan.max_over_mean,
+        makespan=needed,
+        speed_up=base / needed,
         **{
             name: row[name] for name in ("max_over_mean", "imbalance", "imbalance_mean", "replicas", "memory")
         },

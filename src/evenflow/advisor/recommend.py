@@ -52,7 +52,12 @@ class Recommendation:
 
 
 def recommend(
-    found: Profile, outcomes: Sequence[Outcome], workers: int, work: str, key: Sequence[str]
+    found: Profile,
+    outcomes: Sequence[Outcome],
+    workers: int,
+    work: str,
+    key: Sequence[str],
+    cores: int | None = None,
 ) -> Recommendation:
     """Choose one of the outcomes.
 
@@ -68,6 +73,8 @@ def recommend(
         ``mergeable``, ``one-owner`` or ``stateless``.
     key
         The key columns, for the code.
+    cores
+        Number of cores for which the outcomes were predicted. Default: one per worker.
 
     Returns
     -------
@@ -99,7 +106,8 @@ def recommend(
     hot_share = found.top[1] * workers
     too_little = GAIN if hot_share >= HOT else GAIN_BY_CHANCE
     chosen = base if best.speed_up < too_little else best
-    reason = _reason(found, base, best, chosen, by_name["shuffle"], workers, work)
+    on_cores = "with one core per worker" if cores in (None, workers) else f"on {cores:,} cores"
+    reason = _reason(found, base, best, chosen, by_name["shuffle"], workers, work, on_cores)
     notes = _notes(found, chosen, hot_share, workers, work)
     return Recommendation(chosen, reason, code_for(chosen, work, workers, key), notes)
 
@@ -112,10 +120,10 @@ def check_work(work: str) -> None:
 
 def _best(outcomes: Sequence[Outcome], work: str, enough: bool) -> Outcome:
     allowed = [outcome for outcome in outcomes if suits(outcome, work)]
-    lowest = min(outcome.max_over_mean for outcome in allowed)
-    close = [outcome for outcome in allowed if outcome.max_over_mean <= CLOSE * lowest]
+    lowest = min(outcome.expected for outcome in allowed)
+    close = [outcome for outcome in allowed if outcome.expected <= CLOSE * lowest]
     if work == "one-owner":
-        return min(close, key=lambda outcome: (outcome.state_moved or 0.0, outcome.max_over_mean))
+        return min(close, key=lambda outcome: (outcome.state_moved or 0.0, outcome.expected))
     fill = [outcome for outcome in (close if enough else allowed) if outcome.spelling == "fill"]
     return fill[0] if fill else min(close, key=lambda outcome: outcome.memory)
 
@@ -128,7 +136,14 @@ def suits(outcome: Outcome, work: str) -> bool:
 
 
 def _reason(
-    found: Profile, base: Outcome, best: Outcome, chosen: Outcome, shuffle: Outcome, workers: int, work: str
+    found: Profile,
+    base: Outcome,
+    best: Outcome,
+    chosen: Outcome,
+    shuffle: Outcome,
+    workers: int,
+    work: str,
+    on_cores: str,
 ) -> str:
     if workers == 1:
         return "With one worker, every scheme is the same."
@@ -146,13 +161,14 @@ def _reason(
             f"No key is hot: {heat}; {hashed}, by chance alone, and {best.spelling} "
             f"({best.max_over_mean:.2f}) gains too little to be worth a change."
         )
-    gain = f"{chosen.spelling} reduces it to {chosen.max_over_mean:.2f}, {chosen.speed_up:.3g} times faster,"
+    gain = (
+        f"{chosen.spelling} reduces it to {chosen.max_over_mean:.2f}, up to {chosen.speed_up:.3g} times "
+        f"faster {on_cores},"
+    )
     if work == "one-owner":
-        moved = share_text(chosen.state_moved or 0.0)
-        rest = f"with one owner per key, moving {moved} of the state during the run."
-        return f"{_upper(heat)}; {hashed}; {gain} {rest}"
+        return f"{_upper(heat)}; {hashed}; {gain} with one owner per key."
     return (
-        f"{_upper(heat)}; {hashed}; {gain} with {chosen.memory:.2f} copies of state per key "
+        f"{_upper(heat)}; {hashed}; {gain} and with {chosen.memory:.2f} copies of state per key "
         f"(shuffle: {shuffle.memory:.2f})."
     )
 
@@ -165,8 +181,10 @@ def _notes(found: Profile, chosen: Outcome, hot_share: float, workers: int, work
          "The rows are grouped by key, so their order says nothing about change over time; the schemes were "
          "compared on the rows in random order."),
         (moving,
-         "The hot keys change over time: an adaptive scheme follows them, a fixed list of hot keys does "
-         "not."),
+         "The hot keys change over time: on a stream the plan is renewed after every micro-batch; in batch "
+         "it is made from all rows."
+         if chosen.mode == "planned"
+         else "The hot keys change over time; this scheme follows them row by row."),
         (work == "one-owner" and hot_share > CLOSE,
          f"With one owner per key, no scheme can do better than {hot_share:.2f} times the mean, the load of "
          "the hottest key alone. If partial results can be merged, keys can be split (--mergeable)."),

@@ -37,6 +37,12 @@ def advise(
         bool, typer.Option("--one-owner", help="All rows of a key must be on the same worker.")
     ] = False,
     stateless: Annotated[bool, typer.Option("--stateless", help="The job keeps no state per key.")] = False,
+    cores: Annotated[
+        int | None, typer.Option(help="Number of cores of the cluster. Default: one per worker.")
+    ] = None,
+    cost: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Processing time per row, if known, such as 2e-5.")
+    ] = None,
     sample: Annotated[
         str, typer.Option(metavar="ROWS", help="Maximum number of rows to read, or 'all'.")
     ] = "2e6",
@@ -63,7 +69,16 @@ def advise(
 
     with progress("advise") as watch, announce_compilation():
         advice = advise_on(
-            data, workers, work, key=columns(key), time=time, sample=rows, seed=seed, watch=watch
+            data,
+            workers,
+            work,
+            key=columns(key),
+            time=time,
+            cores=cores,
+            cost=cost,
+            sample=rows,
+            seed=seed,
+            watch=watch,
         )
     if html is not None:
         from evenflow.report.advice_page import advice_page

@@ -238,9 +238,9 @@ def _jobs(given: int | None, configurations: Sequence[Configuration], messages: 
         return given
     if messages is not None and messages * len(configurations) < WORTH_A_PROCESS:
         return 1
-    from evenflow.advisor.compare import cores
+    from evenflow.advisor.compare import own_cores
 
-    return min(cores(), len(configurations))
+    return min(own_cores(), len(configurations))
 
 
 def _run(configurations: Sequence[Configuration], jobs: int) -> tuple[list[Result], bool]:

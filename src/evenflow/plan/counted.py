@@ -8,6 +8,8 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, UInt64Array
 
+HOT_DIVISOR = 64  # a key is hot from 1/64 of a worker's share
+
 
 @dataclass(frozen=True, eq=False)
 class Counted:
@@ -20,3 +22,16 @@ class Counted:
 
 
 NOTHING = Counted()
+
+
+def hot_only(
+    keys: UInt64Array,
+    counts: Float64Array,
+    total: float,
+    buckets: Float64Array | None,
+    workers: int,
+    min_count: int = 1,
+) -> Counted:
+    """Keep the hot keys among those counted at least ``min_count`` times."""
+    is_hot = (counts * HOT_DIVISOR * workers >= total) & (counts >= min_count)
+    return Counted(keys[is_hot], counts[is_hot], total, buckets)

@@ -77,6 +77,13 @@ def label_of(outcome: Outcome) -> str:
     return "explicit" if outcome.scheme.name == "explicit" else outcome.spelling
 
 
+def _cores_text(advice: Advice) -> str:
+    """Return on which cores the speed-up was predicted."""
+    if advice.cores == advice.workers:
+        return "every worker has a core of its own (--cores says how many there are)"
+    return f"{advice.cores:,} cores take the workers' rows in turn"
+
+
 def schemes_table(advice: Advice) -> Table:
     """Return the outcome of every scheme, the best for this work first."""
     rows: list[tuple[Cell, ...]] = []
@@ -90,7 +97,9 @@ def schemes_table(advice: Advice) -> Table:
         rows.append(
             (
                 label_of(outcome),
+                outcome.mode,
                 round(outcome.speed_up, 2),
+                *(() if (seconds := advice.seconds(outcome)) is None else (round(seconds, 1),)),
                 round(outcome.max_over_mean, 3),
                 round(outcome.memory, 3),
                 moved,
@@ -98,11 +107,23 @@ def schemes_table(advice: Advice) -> Table:
                 mark,
             )
         )
-    columns = ("scheme", "speed-up", "max/mean", "memory", "state moved", "moved by scaling out", "")
+    timed = () if advice.cost is None else ("seconds",)
+    columns = (
+        "scheme",
+        "mode",
+        "speed-up",
+        *timed,
+        "max/mean",
+        "memory",
+        "state moved",
+        "moved by scaling out",
+        "",
+    )
     ideal = share_text(1 / (advice.workers + 1))
     note = (
-        f"Speed-up: maximum load under repartition({advice.workers}, key), divided by the scheme's. Memory: "
-        "copies of state per key. State moved: state that changed owner during the run, and when one worker "
+        f"Speed-up: an upper bound, the time under repartition({advice.workers}, key) divided by the "
+        f"scheme's if {_cores_text(advice)} and every row costs the same; counting the keys (mode planned) "
+        "and the shuffle come on top. Memory: copies of state per key. State moved: state that changed owner during the run, and when one worker "
         f"is added halfway through (ideal: {ideal}), as a share of the rows up to then; schemes that split "
         "keys need not move state."
     )

@@ -21,12 +21,12 @@ from evenflow.blob import Array
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
-from evenflow.plan.counted import Counted
+from evenflow.plan.counted import Counted, hot_only
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.plan_datasource import plan_file
-from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS, hot_only
+from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS
 from evenflow.spark.routing.router_snapshots import STEADY_ROWS_PER_WORKER
 
 log = logging.getLogger("evenflow.spark")

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
-from evenflow.plan.counted import Counted
+from evenflow.plan.counted import HOT_DIVISOR, Counted, hot_only
 from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_position
 from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.routing.plan_sql import bucket_sql
@@ -28,7 +28,6 @@ log = logging.getLogger("evenflow.spark")
 SAMPLED_ROWS_PER_WORKER = 32_768
 FIRST_FRACTION = 0.1  # of the rows, sampled in the first pass; a smaller one saves little, the scan dominates
 FIRST_ROWS = 65_536  # of each partition, counted in the first pass; small inputs need no second one
-HOT_DIVISOR = 64  # a key is hot from 1/64 of a worker's share
 MIN_SAMPLED_ROWS = 16  # of a hot key in a sample; fewer may be chance
 _MAX_TRACKED = 1_000_000  # limits of Spark's approx_top_k
 _MAX_LISTED = 100_000
@@ -153,19 +152,6 @@ def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
     pairs = items or []
     keys = np.array([item["item"] for item in pairs], np.int64).view(np.uint64)
     return keys, np.array([item["count"] for item in pairs], np.float64)
-
-
-def hot_only(
-    keys: UInt64Array,
-    counts: Float64Array,
-    total: float,
-    buckets: Float64Array | None,
-    workers: int,
-    min_count: int = 1,
-) -> Counted:
-    """Keep the hot keys among those counted at least ``min_count`` times."""
-    is_hot = (counts * HOT_DIVISOR * workers >= total) & (counts >= min_count)
-    return Counted(keys[is_hot], counts[is_hot], total, buckets)
 
 
 def _scaled(counted: Counted, sample: float) -> Counted:
