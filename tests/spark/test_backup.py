@@ -201,7 +201,7 @@ def test_the_state_of_another_query(spark: Any, tmp_path: Path) -> None:
     query.run()
     query.run(state=tmp_path / "state2", checkpoint=tmp_path / "checkpoint2")
     said = query.refused(checkpoint=tmp_path / "checkpoint2")
-    assert re.search(r"at batch 1 of query \S+, and the checkpoint \S+ belongs to query \S+ and", said)
+    assert re.search(r"at batch 1 of query \S+, but the checkpoint \S+ belongs to query \S+ and", said)
     ids = re.findall("query ([0-9a-f-]{36})", said)
     assert len(ids) == len(set(ids)) == 2
     query.run()
@@ -392,7 +392,7 @@ def test_a_checkpoint_on_another_file_system(spark: Any, tmp_path: Path) -> None
     local = Checkpoint(str(query.checkpoint), spark)
     assert committed.offsets == local.digest(2)
     query.restore("first", "state")
-    assert "is at batch 1, and the checkpoint viewfs://evenflow/data/checkpoint" in query.refused()
+    assert "is at batch 1, but the checkpoint viewfs://evenflow/data/checkpoint" in query.refused()
     query.restore("first")
     query.forget_commit()
     query.run()
