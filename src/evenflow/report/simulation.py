@@ -15,7 +15,12 @@ _BALANCE = {
     "memory": "memory",
     "head_keys": "head keys",
     "head_share": "head share",
+    "speed": "M messages/s",
 }
+_NOTE = (
+    "Imbalance: (max - mean load) / messages, at the end and averaged over the stream. Replicas: distinct "
+    "(key, worker) pairs; memory: replicas / keys. Messages/s is the speed of the simulation."
+)
 _ALWAYS = ("imbalance", "imbalance_mean")  # shown even if 0
 _QUEUES = {
     "latency_mean": "mean",
@@ -47,7 +52,7 @@ def tables(results: Sequence[Result], labels: Sequence[str]) -> list[Table]:
     size = f"{first.messages:,} messages, {first.numbers['keys']:,} keys, {_count(first.sources, 'source')}"
     title = f"{size}: {first.stream}"
     found = [
-        _balance(title, results, labels),
+        _table(title, results, labels, _BALANCE, _NOTE),
         _table("Queues: latency in seconds", results, labels, _QUEUES),
         _table("Migration, in keys and messages", results, labels, _MOVES),
         _table("Merging partial results", results, labels, _MERGES),
@@ -59,26 +64,15 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _balance(title: str, results: Sequence[Result], labels: Sequence[str]) -> Table:
-    table = _table(title, results, labels, _BALANCE)
-    speeds = [result.row()["messages_per_second"] / 1e6 for result in results]
-    return Table(
-        title,
-        [*table.columns, "M messages/s"],
-        [(*row, speed) for row, speed in zip(table.rows, speeds, strict=True)],
-        "Imbalance: (max - mean load) / messages, at the end and averaged over the stream. Replicas: "
-        "distinct (key, worker) pairs; memory: replicas / keys. Messages/s is the speed of the simulation.",
-    )
-
-
-def _table(title: str, results: Sequence[Result], labels: Sequence[str], wanted: dict[str, str]) -> Table:
+def _table(
+    title: str, results: Sequence[Result], labels: Sequence[str], wanted: dict[str, str], note: str = ""
+) -> Table:
     """Return a table of the ``wanted`` numbers, without empty columns and rows."""
-    names = [
-        name for name in wanted if any(result.numbers.get(name) for result in results) or name in _ALWAYS
+    numbers = [result.numbers | {"speed": result.row()["messages_per_second"] / 1e6} for result in results]
+    names = [name for name in wanted if any(own.get(name) for own in numbers) or name in _ALWAYS]
+    rows: list[tuple[Cell, ...]] = [
+        (label, result.workers, *(own.get(name) for name in names))
+        for result, label, own in zip(results, labels, numbers, strict=True)
+        if any(name in own for name in names)
     ]
-    rows: list[tuple[Cell, ...]] = []
-    for result, label in zip(results, labels, strict=True):
-        if not any(name in result.numbers for name in names):
-            continue
-        rows.append((label, result.workers, *(result.numbers.get(name) for name in names)))
-    return Table(title, ["scheme", "workers", *(wanted[name] for name in names)], rows)
+    return Table(title, ["scheme", "workers", *(wanted[name] for name in names)], rows, note)
