@@ -149,7 +149,8 @@ def test_what_is_planned_on_spark_is_predicted_by_its_plan(split: bool) -> None:
     sample = take_sample(open_stream(SKEWED), None)
     plan = plan_for(outcome.scheme, sample, 20)
     shares = np.zeros(20)
-    for hashed, rows in zip(sample.hashes, np.bincount(sample.ids), strict=False)  # keys that never came are last:
+    counts = np.bincount(sample.ids, minlength=sample.hashes.size)
+    for hashed, rows in zip(sample.hashes, counts, strict=True):
         draws = np.linspace(0, 1, 1000, endpoint=False)
         homes = plan.route(np.full(1000, hashed, np.uint64), draws)
         shares += np.bincount(homes, minlength=20) / 1000 * rows

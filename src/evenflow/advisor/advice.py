@@ -100,8 +100,8 @@ class Advice:
             ``cores``. ``cost`` (null if not given). ``schemes``: scheme, spelling, mode, suits, one_owner,
             max_load, max_over_mean, expected, makespan (in rows), seconds (null without a cost), speed_up,
             imbalance, imbalance_mean, replicas, memory, keys_moved, state_moved, joining_moves, joining_ideal
-            (the last four are null for schemes that split keys). ``recommendation``: scheme, spelling, reason,
-            code, notes.
+            (the last four are null for schemes that split keys). ``recommendation``: scheme, spelling,
+            reason, code, notes.
         """
         found = self.profile
         change = found.change
