@@ -49,6 +49,8 @@ def test_state_moves_and_batches_can_be_done_again(spark: Any, tmp_path: Path) -
     held_before = len(totals(table.slice(0, 2 * ROWS)))
     assert moved["state_keys"] == held_before
     assert 0.2 < moved["part"] < 0.8  # two of five workers joined: 0.4 is the least
+    assert moved["ideal"] == pytest.approx(0.4)
+    assert moved["relative_migration"] == pytest.approx(moved["part"] / 0.4)
     assert moved["bytes"] > 0
     assert query.decisions()[0]["batch"] == 0
     query.stop()

@@ -26,7 +26,7 @@ class Moved(NamedTuple):
 
     weight: float  # M over all state (Eq. 9)
     ideal: float  # the unavoidable part: the share of the workers that join or leave, else one worker's share
-    relative: float  # M over one worker's share (Eq. 10, 12)
+    relative: float  # M over the unavoidable part (Eq. 10, 12)
 
 
 def imbalance(plan: Plan, counted: Counted, costs: Costs, shares: Float64Array) -> Imbalance:
@@ -57,8 +57,8 @@ def moved(before: Plan, after: Plan, counted: Counted, costs: Costs) -> Moved:
     buckets = spread(before.buckets, size) != spread(after.buckets, size)
     weight = (math.fsum(named[keys]) + math.fsum(rest[buckets])) / whole
     most = max(before.workers, after.workers)
-    joined_or_left = max(1, abs(after.workers - before.workers))
-    return Moved(weight, joined_or_left / most, weight * most)
+    ideal = max(1, abs(after.workers - before.workers)) / most
+    return Moved(weight, ideal, weight / ideal)
 
 
 def bucket_loads(buckets: int, counted: Counted) -> Float64Array:

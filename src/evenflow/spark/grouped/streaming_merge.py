@@ -73,7 +73,7 @@ def merge_with_state(
 
 
 def _check_provider(df: DataFrame) -> None:
-    provider = str(df.sparkSession.conf.get(PROVIDER, ""))
+    provider = str(df.sparkSession.conf.get(PROVIDER))
     if provider.rsplit(".", 1)[-1] != ROCKS_DB.rsplit(".", 1)[-1]:
         raise EvenflowError(
             f"{PROVIDER} is {provider}, but merging in Python needs RocksDB; set it with "

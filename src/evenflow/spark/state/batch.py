@@ -215,7 +215,8 @@ class Batch:
         if before is None or (not keys and before.workers == plan.workers):
             return None
         held = max(1, 0 if self.last is None else int(self.last.loads["state_keys"]))
-        most = max(before.workers, plan.workers)
+        moved = keys / held
+        ideal = max(1, abs(plan.workers - before.workers)) / max(before.workers, plan.workers)
         return {
             "batch": self.batch,
             "from": before.workers,
@@ -223,9 +224,9 @@ class Batch:
             "keys": keys,
             "bytes": sum(report.moved_bytes for report in reports),
             "state_keys": held,
-            "part": keys / held,
-            "ideal": max(1, abs(plan.workers - before.workers)) / most,
-            "relative_migration": keys / held * most,
+            "part": moved,
+            "ideal": ideal,
+            "relative_migration": moved / ideal,
         }
 
 

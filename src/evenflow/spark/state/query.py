@@ -162,7 +162,11 @@ class StatefulQuery:
         raise EvenflowError("no batch has been committed yet; wait for one.")
 
     def migrations(self) -> list[dict[str, Any]]:
-        """Return the migrations of keys to new owners, oldest first: batch, workers, keys, bytes, ideal."""
+        """Return the migrations of keys to new owners, oldest first: batch, workers, keys, bytes.
+
+        ``part`` is the share of all keys that moved, ``ideal`` the share that had to (that of the workers that
+        joined or left, at least one worker's), and ``relative_migration`` the one divided by the other.
+        """
         return list(Control(Path(self.config.control) / DECISIONS).notes("migration"))
 
     def gaps(self) -> list[dict[str, Any]]:
