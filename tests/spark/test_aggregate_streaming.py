@@ -191,7 +191,7 @@ def test_bad_input_is_a_sentence(rocks: Any, folder: Path, name: str) -> None:
 def test_another_state_store_is_refused(rocks: Any, folder: Path) -> None:
     rocks.conf.unset(PROVIDER)  # the sentence shows Spark's default
     try:
-        with pytest.raises(EvenflowError, match="HDFSBackedStateStoreProvider, .*needs RocksDB"):
+        with pytest.raises(EvenflowError, match=r"HDFSBackedStateStoreProvider, .*needs RocksDB"):
             aggregate(read_batches(rocks, folder, ROWS), "user", Profile(), SCHEMA, workers=2, scheme="key")
     finally:
         rocks.conf.set(PROVIDER, ROCKS_DB)

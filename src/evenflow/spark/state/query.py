@@ -164,8 +164,8 @@ class StatefulQuery:
     def migrations(self) -> list[dict[str, Any]]:
         """Return the migrations of keys to new owners, oldest first: batch, workers, keys, bytes.
 
-        ``part`` is the share of all keys that moved, ``ideal`` the share that had to (that of the workers that
-        joined or left, at least one worker's), and ``relative_migration`` the one divided by the other.
+        ``part`` is the share of all keys that moved, ``ideal`` the share that had to (that of the workers
+        that joined or left, at least one worker's), and ``relative_migration`` the one divided by the other.
         """
         return list(Control(Path(self.config.control) / DECISIONS).notes("migration"))
 
