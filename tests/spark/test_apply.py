@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow import EvenflowError
-from evenflow.spark import apply
+from evenflow.spark import aggregate, apply, balance, loads
+from spark.aggregators import SCHEMA, Profile
 from spark.tables import KEYS, rows_of, table, tables
 
 pytestmark = pytest.mark.spark
@@ -161,3 +162,33 @@ def test_a_stream_is_refused(spark: Any) -> None:
     stream = spark.readStream.format("rate").load()
     with pytest.raises(EvenflowError, match="df is a stream"):
         apply(stream, "value", lambda group: group, "value long", workers=2)
+
+
+INTERVAL = "make_ym_interval(0, cast(id % 7 as int))"
+NOT_FOR_PYTHON = {
+    "year-month interval": (INTERVAL, "interval year to month"),
+    "interval in an array": (f"array({INTERVAL})", "array<interval year to month>"),
+    "calendar interval": ("make_interval(0, cast(id % 7 as int))", "of type interval"),
+    "a name twice": ("named_struct('a', id % 7, 'a', id % 3)", "the field 'a' twice"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(NOT_FOR_PYTHON))
+def test_keys_that_python_cannot_take_are_balanced_and_refused_elsewhere(spark: Any, kind: str) -> None:
+    from pyspark.sql import functions as F
+
+    made, sentence = NOT_FOR_PYTHON[kind]
+    df = spark.range(1000).selectExpr(f"{made} as k", "id")
+    for mode in ("planned", "online"):
+        found = loads(df.transform(balance("k", 3, mode=mode)), "k", workers=3)
+        assert (sum(found.rows), found.keys) == (1000, df.select("k").distinct().count())
+    with pytest.raises(EvenflowError, match=sentence):
+        apply(df, "k", one_row, "id long")
+    with pytest.raises(EvenflowError, match=sentence):
+        apply(df.select("id"), F.expr(made), one_row, "id long", workers=3)
+    with pytest.raises(EvenflowError, match=sentence):
+        aggregate(df, "k", Profile(), SCHEMA)
+
+
+def one_row(group: Any) -> Any:
+    return group.slice(0, 1)

@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from evenflow.errors import EvenflowError, first_line
+from evenflow.spark.routing.key_columns import inner_types
 
 Schema: TypeAlias = str | T.StructType
 
@@ -32,6 +33,26 @@ def parse(schema: Schema, argument: str) -> T.StructType:
     return declared
 
 
+def check_exchangeable(schema: T.StructType, argument: str) -> None:
+    """Reject columns that Spark cannot hand to Python."""
+    as_arrow(schema, argument)
+    for field in schema.fields:
+        name = first_duplicate(field.dataType)
+        if name is not None:
+            raise EvenflowError(
+                f"{argument} has the column {field.name!r}, a struct with the field {name!r} twice, which "
+                "Spark cannot exchange with Python; rename one, or leave the column out."
+            )
+
+
+def first_duplicate(kind: T.DataType) -> str | None:
+    """Return the name of a field that a struct within ``kind`` has twice, or None."""
+    names = kind.names if isinstance(kind, T.StructType) else []
+    if len(set(names)) < len(names):
+        return next(name for name in names if names.count(name) > 1)
+    return next((found for inner in inner_types(kind) if (found := first_duplicate(inner))), None)
+
+
 def as_arrow(schema: T.StructType, argument: str) -> pa.Schema:
     """Return the schema as an Arrow schema."""
     fields = []
@@ -41,6 +62,6 @@ def as_arrow(schema: T.StructType, argument: str) -> pa.Schema:
         except PySparkException as error:
             raise EvenflowError(
                 f"{argument} has the column {field.name!r} of type {field.dataType.simpleString()}, which "
-                "Spark cannot exchange with Python; use another type."
+                "Spark cannot exchange with Python; cast it, or leave it out."
             ) from error
     return pa.schema(fields)

@@ -28,7 +28,7 @@ from evenflow.spark.grouped.aggregate_task import FinishPass, MergePass, ReduceP
 from evenflow.spark.grouped.aggregator import Aggregator
 from evenflow.spark.grouped.record_columns import Records
 from evenflow.spark.grouped.runs import Layout, check_rows
-from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
+from evenflow.spark.grouped.schemas import Schema, as_arrow, check_exchangeable, parse
 from evenflow.spark.grouped.streaming_merge import merge_with_state
 from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.operators.apply import number_columns, rows_and_layout
@@ -105,6 +105,7 @@ def aggregate(
     """
     declared = _check_declaration(using, schema)
     _check_output_mode(output_mode, df.isStreaming)
+    check_exchangeable(df.schema, "df")
     options = PlacementOptions(
         workers, scheme, mode, sample=sample, order=order, seed=seed, plan=plan, sources=sources,
         control=control,

@@ -14,7 +14,7 @@ from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.grouped.apply_task import WholeGroups
 from evenflow.spark.grouped.runs import Layout, check_rows
-from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
+from evenflow.spark.grouped.schemas import Schema, as_arrow, check_exchangeable, parse
 from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.operators.place import place
@@ -84,6 +84,7 @@ def apply(
     name, takes_key = signature_of(using)
     declared = parse(schema, "schema")
     arrow = as_arrow(declared, "schema")
+    check_exchangeable(df.schema, "df")
     options = (
         PlacementOptions(  # planned, since online routers may temporarily choose different owners for a key
             workers, scheme, "planned", split=False, sample=sample, seed=seed, plan=plan, control=control
@@ -104,6 +105,7 @@ def rows_and_layout(placed: Placed) -> tuple[DataFrame, Layout]:
     """Return the rows on their workers, without the worker column, and their layout."""
     helpers = [column.frame_name for column in placed.keys if column.is_helper]
     names = [*placed.columns, *helpers]
+    check_exchangeable(placed.frame.select(*(quoted(name) for name in helpers)).schema, "key")
     layout = Layout(
         keys=tuple(names.index(column.frame_name) for column in placed.keys),
         key_names=tuple(column.name for column in placed.keys),

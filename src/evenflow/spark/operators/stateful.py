@@ -17,7 +17,7 @@ from evenflow.owners import AutoWorkers, Ownership
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import as_scheme
 from evenflow.spark.grouped.runs import Layout, check_rows
-from evenflow.spark.grouped.schemas import Schema, as_arrow, parse
+from evenflow.spark.grouped.schemas import Schema, as_arrow, check_exchangeable, parse
 from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.operators.apply import number_columns
 from evenflow.spark.operators.curried import curried
@@ -129,7 +129,9 @@ def stateful(
         rows=tuple(range(len(df.columns))),
         row_names=tuple(df.columns),
     )
+    check_exchangeable(df.schema, "df")
     key_type = T.StructType([T.StructField(column.name, column.type) for column in keys])
+    check_exchangeable(key_type, "key")
     declared = parse(schema, "schema")
     outputs = as_arrow(declared, "schema")
     for field in outputs:
