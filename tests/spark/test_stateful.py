@@ -232,6 +232,28 @@ def test_late_rows(spark: Any, tmp_path: Path, late: str) -> None:
     assert [sum(note["loads"]["late"]) for note in committed] == [0, 1, 0, 0]
 
 
+def test_a_heartbeat_leaves_the_limits_of_the_other_source_alone(spark: Any, tmp_path: Path) -> None:
+    """A source that knows nothing of availableNow has Spark read the whole input in one batch."""
+    table = numbers(6)
+    write_batches(tmp_path / "in", cut(table)[:5])
+    sunk = Sunk()
+    for _ in range(2):
+        query = start(
+            spark,
+            tmp_path,
+            sunk,
+            heartbeat="1 second",
+            scheme="key",
+            files=2,
+            order_by="number",
+            trigger={"availableNow": True},
+        )
+        query.awaitTermination()  # though time goes on
+    by_batch = [sum(note["rows"]) for note in query_notes(tmp_path) if note["event"] == "batch"]
+    assert [rows for rows in by_batch if rows] == [2 * ROWS, 2 * ROWS, ROWS]
+    assert held(read_state(spark, tmp_path / "state")) == totals(table.slice(0, 5 * ROWS))
+
+
 def query_notes(folder: Path) -> list[Any]:
     from evenflow.spark.monitoring.control_dir import Control
 

@@ -2,7 +2,10 @@
 
 Spark runs a micro-batch only when there is new input, so no time-out would fire on an idle stream. The
 heartbeat is a second source, combined with the first by union; its rows are flagged and dropped at the start
-of the batch. Keep imports light: Python workers import this module.
+of the batch. With ``availableNow`` it beats up to the start of the query and no more: a source that could not
+say so would have Spark read all input of the other one in a single batch, whatever its limits.
+
+Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 FORMAT = "evenflow-heartbeat"
 
@@ -35,19 +39,24 @@ class Heartbeat(DataSource):
         return Beats(float(self.options["seconds"]))
 
 
-class Beats(DataSourceStreamReader):
+class Beats(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are beats since the epoch; a batch has one row, however many beats it covers."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
+        self.last: int | None = None  # beat, if the query ends there
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Let the current beat be the last one."""
+        self.last = int(time.time() / self.seconds)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the current beat."""
         return {"beat": int(time.time() / self.seconds)}
 
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 - the form without limits
-        """Return the current beat."""
-        return {"beat": int(time.time() / self.seconds)}
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Return the current beat, or the last one."""
+        return {"beat": int(time.time() / self.seconds) if self.last is None else self.last}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Return one partition."""
