@@ -6,8 +6,9 @@ There are two kinds, depending on what a scheme with ``needs_reports`` declares:
   ``slot x workers`` messages. It is sent with acknowledgements: a source receives it once that worker has
   finished one of its messages since then. Sources read their acknowledgements every ``acknowledge_every``
   messages. A signal that was not sent by the next slot is replaced by the next one.
-* Otherwise (FISH, `evolving` 4.2), all sources get the workers' backlogs, measured seconds per message and
-  capacities every ``report_interval`` seconds.
+* Otherwise all sources get the workers' backlogs, measured seconds per message and capacities every
+  ``report_interval`` seconds, and use of it what their scheme uses: FISH (`evolving` 4.2) samples the seconds
+  and infers the backlogs.
 
 Both are delayed by ``feedback_delay`` seconds. What is due at time t happens before the first message that
 arrives at t or later.
