@@ -92,6 +92,7 @@ CASES = [
     Case("explicit", {"algorithm": "scan", **SMALL_FUNCTION}),
     Case("explicit", {"algorithm": "redist", **SMALL_FUNCTION}),
     Case("explicit", {"algorithm": "readj", **SMALL_FUNCTION}),
+    Case("explicit", {"algorithm": "readj-round", **SMALL_FUNCTION}),
     Case("explicit", {**SMALL_FUNCTION, "resources": "LQL", "utility": "ATLM", "window": 77, "counters": 5}),
 ]
 IDS = [f"{case.name}-{i}" for i, case in enumerate(CASES)]

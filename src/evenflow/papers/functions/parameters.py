@@ -11,6 +11,7 @@ from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment
 from evenflow.papers.functions.common import (
     APPROACHES,
+    BY_ROUND,
     COMBINATIONS,
     CONSISTENT,
     DEFAULTS,
@@ -107,7 +108,8 @@ _LEAST = "comparisons in which consistent hashing moves least"
 # fmt: off
 EXPERIMENTS = [
     _figure("fig5", "Migration and imbalance by the threshold scaler sigma", f"LCL and LQL. {DEFAULTS}",
-            growths(APPROACHES, resources=("LCL", "LQL"), sigma=at([0.016, 0.1, 0.25, 0.5], SIGMAS)), growth,
+            growths((*APPROACHES, BY_ROUND), resources=("LCL", "LQL"),
+                    sigma=at([0.016, 0.1, 0.25, 0.5], SIGMAS)), growth,
             Both(x="sigma", panels="resources", logx=True), (
         Claim("5.3", "a lower sigma improves balance and increases migration", "both",
               r.each(lambda t: [_at_end(t, "imbalance", "min") < _at_end(t, "imbalance", "max"),
@@ -138,7 +140,8 @@ EXPERIMENTS = [
     )),
     _figure("fig6", "Migration and imbalance by the number of channels",
             f"{DEFAULTS} key: our key grouping, which splits the hash range.",
-            growths((*APPROACHES, "key"), workers=at([[2, 4, 8, 12, 16, 20, 24, 32]], [list(range(2, 33))])),
+            growths((*APPROACHES, BY_ROUND, "key"),
+                    workers=at([[2, 4, 8, 12, 16, 20, 24, 32]], [list(range(2, 33))])),
             growth, Both(x="workers", xlabel="channels N"), (
         Claim("5.3", "uniform hashing migrates around 22 times the ideal at 32 channels", "22",
               r.near(r.average("migration", approach=UNIFORM, workers=32), 22, 0.15, 1), _UNIFORM),
