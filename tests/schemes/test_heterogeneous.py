@@ -427,12 +427,24 @@ def test_workers_say_busy_or_idle_by_their_utilisation() -> None:
         arrived=np.array([70.0, 70, 80, 75, 85, 0, 0]),
         backlog=np.array([0.0, 20, 0, 0, 0, 0, 1]),
         capacity=np.array([50.0, 50, 50, 50, 50, 50, 0]),
-        slot_seconds=2.0,
+        seconds=2.0,
         idle=0.75,
         busy=0.85,
     )
     assert said.dtype == np.int8
     assert said.tolist() == [-1, 1, 0, 0, 0, -1, 1]
+
+
+def test_workers_are_sure_before_they_signal() -> None:
+    arrived = np.array([30.0, 40, 90, 110, 130])
+    hundred, thousand = (
+        signals(
+            scale * arrived, np.zeros(5), np.full(5, 100.0), float(scale), idle=0.75, busy=0.85, certainty=3.0
+        ).tolist()
+        for scale in (1, 10)
+    )
+    assert hundred == [-1, -1, 0, 0, 1]  # 100 messages are 10 more or less, three times
+    assert thousand == [-1, -1, 0, 1, 1]  # 1000 messages are 32 more or less
 
 
 def test_theta_b_follows_the_paper() -> None:

@@ -76,11 +76,13 @@ class WorkerReport:
 
 
 class BusySignals(NamedTuple):
-    """When workers signal busy or idle: at the end of every slot, by utilisation."""
+    """When workers signal busy or idle: at the end of a slot, by utilisation since they last signalled."""
 
     slot: int  # messages per worker
     idle: float  # a worker is idle below this utilisation
     busy: float  # a worker is busy above this utilisation
+    certainty: float = 0.0  # by so many standard deviations of what it counted
+    patience: int = 1  # slots after which a worker that has not signalled measures anew
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Consistent Grouping, CG (`heterogeneous` 5.2, 5.3 and 6.1): virtual workers move from busy to idle workers.
 
-``worker = owner[virtual(key)]``: an allocation (PoRC) fills equal virtual workers. At the end of every slot a
-worker signals busy (above 0.85 of its capacity) or idle (below 0.75), and the source hands a virtual worker
-of the longest-waiting busy worker to the longest-waiting idle one. Only later messages follow; messages
-already sent do not move.
+``worker = owner[virtual(key)]``: an allocation (PoRC) fills equal virtual workers. At the end of a slot a
+worker may signal busy (above 0.85 of its capacity) or idle (below 0.75), and the source hands a virtual
+worker of the longest-waiting busy worker to the longest-waiting idle one. Only later messages follow;
+messages already sent do not move.
 
 Not specified by the paper, and chosen here:
 
@@ -16,8 +16,16 @@ Not specified by the paper, and chosen here:
 * If no worker is idle (5.2.1 waits for one, 6.1.2 probes), a busy worker waits for one slot, that is until it
   signals busy again. Its virtual worker then goes to a worker that has never signalled busy (the one probed
   longest ago, counting from the source's offset), or else to the one whose last busy signal is oldest.
-* Utilisation = (arrived in the slot + waiting at its start) / (capacity x slot); a slot lasts 100 messages
-  per worker.
+* How long a slot is, and over what time a worker measures. A slot, the least time between two signals of a
+  worker (6.1), lasts 100 messages per worker. A worker measures from its last signal on, in whole slots:
+  utilisation = (arrived + waiting at the start) / (capacity x time) = w / c. It signals only if the difference
+  to the threshold exceeds the noise of a count, ``w - 3 sqrt(w) > 0.85 c`` or ``w + 3 sqrt(w) < 0.75 c``
+  (``certainty`` is the 3). So a worker that is far off signals after every slot, one that is close measures
+  until it is sure, and after 20 slots without a signal it measures anew (``patience``). ``certainty=0`` signals
+  after every slot by the thresholds alone. With 24 workers at 0.8 a slot's utilisation has a standard deviation
+  of 0.07 to 0.09, more than the 0.05 to either threshold: virtual workers move to and fro, each move leaves
+  state behind, and memory is 3.1 pairs per key instead of 1.95. Longer slots (1000) avoid that too, but take
+  long to react. The price of certainty is that utilisations may stay 0.2 to 0.4 apart without any queue.
 * The number of virtual workers never changes (5.2.1), even when workers join or leave: a new worker takes its
   share, 1/n, one by one from the worker that has most; those of a leaving worker go to the others in
   proportion to what they have. Only if there would be fewer virtual workers than workers does the allocation
@@ -62,7 +70,11 @@ class ConsistentGrouping(Scheme):
     busy
         A worker above this utilisation signals busy.
     slot
-        Messages per worker between two measurements of utilisation.
+        Messages per worker between two decisions of a worker whether to signal.
+    certainty
+        Number of standard deviations by which utilisation must differ from a threshold.
+    patience
+        Slots after which a worker that has not signalled measures anew.
 
     Examples
     --------
@@ -83,6 +95,8 @@ class ConsistentGrouping(Scheme):
     idle: float = 0.75
     busy: float = 0.85
     slot: int = 100
+    certainty: float = 3.0
+    patience: int = 20
 
     name = "consistent"
     aliases = ("cg",)
@@ -111,6 +125,11 @@ class ConsistentGrouping(Scheme):
         check("idle", self.idle, is_number(self.idle) and 0 <= self.idle <= self.busy, rule)
         good = isinstance(self.slot, int) and self.slot >= 1
         check("slot", self.slot, good, "use a whole number of messages per worker, 1 or more")
+        good = is_number(self.certainty) and 0 <= self.certainty < np.inf
+        rule = "use a number of standard deviations, 0 (signal by the thresholds alone) or more"
+        check("certainty", self.certainty, good, rule)
+        good = isinstance(self.patience, int) and self.patience >= 1
+        check("patience", self.patience, good, "use a whole number of slots, 1 or more")
 
     def new_router(self, place: RouterPlace) -> ConsistentGroupingRouter:
         """Return a router for Consistent Grouping."""
@@ -119,7 +138,7 @@ class ConsistentGrouping(Scheme):
     @property
     def busy_signals(self) -> BusySignals:
         """When workers signal busy or idle."""
-        return BusySignals(self.slot, self.idle, self.busy)
+        return BusySignals(self.slot, self.idle, self.busy, self.certainty, self.patience)
 
     def owner_plans(self, seed: int) -> OwnerPlans:
         """Return the planner for keyed state, if every key has one virtual worker."""
@@ -143,24 +162,28 @@ def signals(
     arrived: Float64Array,
     backlog: Float64Array,
     capacity: Float64Array,
-    slot_seconds: float,
+    seconds: float | Float64Array,
     idle: float,
     busy: float,
+    certainty: float = 0.0,
 ) -> Int8Array:
     """Return each worker's signal at the end of a slot: +1 busy, -1 idle, 0 none.
 
-    ``arrived``: messages that arrived in the slot; ``backlog``: messages waiting at its start; ``capacity``:
-    messages per second. A worker without capacity is busy.
+    ``seconds``: how long it has measured; ``arrived``: messages that arrived in this time; ``backlog``:
+    messages waiting at its start; ``capacity``: messages per second. A worker without capacity is busy.
 
     >>> capacity = np.array([100.0, 100, 100, 0])
     >>> signals(np.array([90.0, 70, 80, 0]), np.zeros(4), capacity, 1, 0.75, 0.85).tolist()
     [1, -1, 0, 1]
+    >>> signals(np.array([90.0, 70, 120, 0]), np.zeros(4), capacity, 1, 0.75, 0.85, certainty=3).tolist()
+    [0, 0, 1, 1]
     """
     work = np.asarray(arrived, np.float64) + backlog
-    capacity = np.asarray(capacity, np.float64) * slot_seconds
+    noise = certainty * np.sqrt(work)
+    capacity = np.asarray(capacity, np.float64) * seconds
     signal = np.zeros(work.shape, np.int8)
-    signal[work < idle * capacity] = IDLE
-    signal[(work > busy * capacity) | (capacity <= 0)] = BUSY
+    signal[work + noise < idle * capacity] = IDLE
+    signal[(work - noise > busy * capacity) | (capacity <= 0)] = BUSY
     return signal
 
 
