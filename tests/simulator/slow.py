@@ -186,7 +186,7 @@ class SlowSimulation:
             self.slot_began, self.read_at, self.decided = i, i, now
             for worker, signal in zip(self.crew, says, strict=False):
                 worker.slots += 1
-                if signal != 0 or worker.slots >= self.scheme.patience:
+                if abs(signal) == 1 or worker.slots >= self.scheme.patience:
                     worker.measure_anew(now)
 
     def hear(self, now: float) -> None:

@@ -50,6 +50,7 @@ from evenflow.schemes.registry import register, scheme
 ALLOCATIONS = ("bounded-load", "key", "partial-key", "random-choices", "shuffle", "two-choices")
 BUSY = 1
 IDLE = -1
+PERHAPS = 2  # times BUSY or IDLE: beyond the threshold, but by less than the noise
 
 
 @register
@@ -167,7 +168,7 @@ def signals(
     busy: float,
     certainty: float = 0.0,
 ) -> Int8Array:
-    """Return each worker's signal at the end of a slot: +1 busy, -1 idle, 0 none.
+    """Return each worker's signal at the end of a slot: +1 busy, -1 idle, 0 none; +2 and -2 if not sure.
 
     ``seconds``: how long it has measured; ``arrived``: messages that arrived in this time; ``backlog``:
     messages waiting at its start; ``capacity``: messages per second. A worker without capacity is busy.
@@ -176,12 +177,14 @@ def signals(
     >>> signals(np.array([90.0, 70, 80, 0]), np.zeros(4), capacity, 1, 0.75, 0.85).tolist()
     [1, -1, 0, 1]
     >>> signals(np.array([90.0, 70, 120, 0]), np.zeros(4), capacity, 1, 0.75, 0.85, certainty=3).tolist()
-    [0, 0, 1, 1]
+    [2, -2, 1, 1]
     """
     work = np.asarray(arrived, np.float64) + backlog
     noise = certainty * np.sqrt(work)
     capacity = np.asarray(capacity, np.float64) * seconds
     signal = np.zeros(work.shape, np.int8)
+    signal[work < idle * capacity] = PERHAPS * IDLE
+    signal[work > busy * capacity] = PERHAPS * BUSY
     signal[work + noise < idle * capacity] = IDLE
     signal[(work - noise > busy * capacity) | (capacity <= 0)] = BUSY
     return signal
@@ -194,7 +197,7 @@ class Assignment(NamedTuple):
     below: Int32Array  # of each virtual worker: the one its owner acquired before it, or -1
     top: Int32Array  # of each worker: the virtual worker acquired last
     held: Int32Array  # of each worker: number of virtual workers
-    waiting: Int8Array  # of each worker: BUSY, IDLE or 0
+    waiting: Int8Array  # of each worker: BUSY, IDLE, PERHAPS times one of them, or 0
     since: Int64Array  # of each worker: number of the signal that queued it
     last_busy: Int64Array  # of each worker: number of its last busy signal, or 0
     probed: Int64Array  # of each worker: number of the signal that last probed it, or 0
@@ -317,17 +320,17 @@ def _receive(signal: Int8Array, a: Assignment, offset: int) -> None:
         if signal[worker] != 0:
             a.counts[0] += 1
             if signal[worker] > 0:
-                _receive_busy(worker, a, offset)
+                _receive_busy(worker, signal[worker], a, offset)
             else:
-                _receive_idle(worker, a)
+                _receive_idle(worker, signal[worker], a)
 
 
 @inlined
-def _receive_idle(worker: int, a: Assignment) -> None:
-    if a.waiting[worker] != IDLE:
-        a.waiting[worker] = IDLE
+def _receive_idle(worker: int, signal: int, a: Assignment) -> None:
+    if a.waiting[worker] >= 0:
         a.since[worker] = a.counts[0]
-    busy = _longest_waiting(BUSY, a)
+    a.waiting[worker] = signal
+    busy = _longest_waiting(BUSY, signal == IDLE, a)
     if busy >= 0:
         _move(busy, worker, a)
         a.waiting[busy] = 0
@@ -335,16 +338,16 @@ def _receive_idle(worker: int, a: Assignment) -> None:
 
 
 @inlined
-def _receive_busy(worker: int, a: Assignment, offset: int) -> None:
+def _receive_busy(worker: int, signal: int, a: Assignment, offset: int) -> None:
     a.last_busy[worker] = a.counts[0]
     if a.held[worker] == 1:
         a.waiting[worker] = 0
         return
-    again = a.waiting[worker] == BUSY
-    if not again:
-        a.waiting[worker] = BUSY
+    again = a.waiting[worker] == BUSY and signal == BUSY
+    if a.waiting[worker] <= 0:
         a.since[worker] = a.counts[0]
-    target = _longest_waiting(IDLE, a)
+    a.waiting[worker] = signal
+    target = _longest_waiting(IDLE, signal == BUSY, a)
     if target >= 0:
         a.waiting[target] = 0
     elif again:
@@ -357,10 +360,12 @@ def _receive_busy(worker: int, a: Assignment, offset: int) -> None:
 
 
 @inlined
-def _longest_waiting(kind: int, a: Assignment) -> int:
+def _longest_waiting(kind: int, perhaps: bool, a: Assignment) -> int:
+    """Return the worker that has waited longest as ``kind``, with ``perhaps`` even if it is not sure."""
     first = -1
     for worker in range(a.waiting.size):
-        if a.waiting[worker] == kind and (first < 0 or a.since[worker] < a.since[first]):
+        fits = a.waiting[worker] == kind or (perhaps and a.waiting[worker] == PERHAPS * kind)
+        if fits and (first < 0 or a.since[worker] < a.since[first]):
             first = worker
     return first
 

@@ -215,7 +215,8 @@ class Signals:
         )
         self._pending[:, :n] = signal
         self._slots[:n] += 1
-        self._measure_anew(np.flatnonzero((signal != 0) | (self._slots[:n] >= rule.patience)), now)
+        sure = np.abs(signal) == 1
+        self._measure_anew(np.flatnonzero(sure | (self._slots[:n] >= rule.patience)), now)
         self._slot_began = message
         self._decided_at = now
         self._read_at = message
