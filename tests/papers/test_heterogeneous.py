@@ -17,7 +17,7 @@ from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, RunConfig
 from evenflow.papers.heterogeneous import EXPERIMENTS
 from evenflow.papers.heterogeneous.loads import WP_LAW, bound, homes_of_hottest, measure_loads, measure_table
 from evenflow.papers.heterogeneous.queues import (
-    LONG_SLOTS,
+    BINARY,
     measure_cluster,
     recovery,
     scaled_changes,
@@ -214,7 +214,13 @@ def _cluster(better: float, memory: float = 1.2) -> list[Row]:
     """Return rows in which CG is ``better`` times as good as all others in both respects."""
     rows = []
     for delay in (0.1, 1.0, 1.25):
-        for symbol, held in (("KG", 1.0), ("PKG", 1.3), ("CG", memory), ("SG", 4.0), (LONG_SLOTS, 1.2)):
+        for symbol, held in (
+            ("KG", 1.0),
+            ("PKG", 1.3),
+            ("CG", memory),
+            ("SG", 4.0),
+            *((name, 1.2) for name in BINARY),
+        ):
             factor = better if symbol == "CG" and delay == 1.0 else 1.0
             rows.append(
                 {

@@ -1,6 +1,6 @@
 """`evolving` (FISH): Algorithms 1-3 and section 5 in plain Python, with the variables of the paper's Table 1.
 
-Written from the paper and from the decisions in the docstring of the scheme, not from the kernel: D, K, c_k, M_k,
+Written from the paper and the decisions in the docstring of the scheme, not from the kernel: D, K, c_k, M_k,
 f_k, f_top, d_min, theta, N_epoch, K_max; C_w, N_w, P_w, T, t_cur, t_pri; W_num.
 """
 
@@ -84,7 +84,7 @@ class FishReference(Reference):
 
     @property
     def tuples(self) -> float:
-        """What a count is a share of: keys are counted by the epoch, so at least one; else the decayed total."""
+        """What a count is a share of: the decayed total, but at least one epoch."""
         return max(self.epochs.total, self.epochs.N_epoch)
 
     def is_hot(self, v: Counter) -> bool:

@@ -263,7 +263,7 @@ def test_backlog_drains_by_the_time_that_has_passed() -> None:
 
 
 def test_each_of_several_sources_owns_its_share_of_a_worker() -> None:
-    told = {"assignment": "reported"}
+    told: dict[str, Any] = {"assignment": "reported"}
     alone, one_of_four = fish(3, **told), fish(3, source=1, sources=4, **told)
     report = ef.WorkerReport(backlog=np.array([8.0, 4, 2]), seconds_per_message=np.full(3, 0.5))
     for router in (alone, one_of_four):

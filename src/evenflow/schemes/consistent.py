@@ -17,15 +17,29 @@ Not specified by the paper, and chosen here:
   signals busy again. Its virtual worker then goes to a worker that has never signalled busy (the one probed
   longest ago, counting from the source's offset), or else to the one whose last busy signal is oldest.
 * How long a slot is, and over what time a worker measures. A slot, the least time between two signals of a
-  worker (6.1), lasts 100 messages per worker. A worker measures from its last signal on, in whole slots:
-  utilisation = (arrived + waiting at the start) / (capacity x time) = w / c. It signals only if the difference
-  to the threshold exceeds the noise of a count, ``w - 3 sqrt(w) > 0.85 c`` or ``w + 3 sqrt(w) < 0.75 c``
-  (``certainty`` is the 3). So a worker that is far off signals after every slot, one that is close measures
-  until it is sure, and after 20 slots without a signal it measures anew (``patience``). ``certainty=0`` signals
-  after every slot by the thresholds alone. With 24 workers at 0.8 a slot's utilisation has a standard deviation
-  of 0.07 to 0.09, more than the 0.05 to either threshold: virtual workers move to and fro, each move leaves
-  state behind, and memory is 3.1 pairs per key instead of 1.95. Longer slots (1000) avoid that too, but take
-  long to react. The price of certainty is that utilisations may stay 0.2 to 0.4 apart without any queue.
+  worker (6.1), lasts 100 messages per worker. A worker measures from its last sure signal on, in whole slots:
+  utilisation = (arrived + waiting at the start) / (capacity x time) = w / c. It is busy or idle by the
+  paper's thresholds, and sure of it if the difference exceeds the noise of a count, ``w - 3 sqrt(w) > 0.85
+  c`` or ``w + 3 sqrt(w) < 0.75 c`` (``certainty`` is the 3). A virtual worker moves only if the busy or the
+  idle worker is sure, and only a sure one probes. After 20 slots without a sure signal a worker measures anew
+  (``patience``). A signal is thus +1 or -1 if sure, +2 or -2 if not. ``certainty=0, patience=1`` is the
+  paper's binary signal, by the thresholds alone after every slot. A slot's utilisation has a standard
+  deviation of 0.05 to 0.07, no less than the 0.05 between 0.8 and either threshold, so that virtual workers
+  then move to and fro, and every move leaves state behind. Longer slots avoid that, but react late (Fig. 14
+  and 12 of the paper: 24 workers, two of them at 30 percent; 10 workers, three of them 5 times faster, twice
+  others)::
+
+                              memory, 24 workers   messages until queues   Fig. 12: the same, by change,
+                              equal   Fig. 14      are even in Fig. 14     and utilisation spread at the end
+      sure (default)          1.95    2.15         55,000                  49,000  44,000   0.19
+      slots of  100, binary   3.12    3.68         never                   49,000  44,000   0.06
+      slots of  200, binary   2.58    3.15         never                  102,000 115,000   0.07
+      slots of  500, binary   2.05    2.53         never                  299,000 294,000   0.09
+      slots of 1000, binary   1.95    2.21         never                    never 652,000   0.29
+      slots of 2000, binary   1.95    2.11         never                    never   never   0.33
+
+  The last column is the price: without moving to and fro, a slow worker of Fig. 12 has 4 or 5 of the 100
+  virtual workers, 0.70 or 0.88 of its capacity, and stays there.
 * The number of virtual workers never changes (5.2.1), even when workers join or leave: a new worker takes its
   share, 1/n, one by one from the worker that has most; those of a leaving worker go to the others in
   proportion to what they have. Only if there would be fewer virtual workers than workers does the allocation
@@ -60,22 +74,12 @@ class ConsistentGrouping(Scheme):
 
     Parameters
     ----------
-    allocation
-        The scheme that assigns messages to virtual workers; "key" gives every key one owner.
-    epsilon
-        Allowed imbalance among virtual workers.
-    virtual_workers
-        Initial number of virtual workers per worker.
-    idle
-        A worker below this utilisation signals idle.
-    busy
-        A worker above this utilisation signals busy.
-    slot
-        Messages per worker between two decisions of a worker whether to signal.
-    certainty
-        Number of standard deviations by which utilisation must differ from a threshold.
-    patience
-        Slots after which a worker that has not signalled measures anew.
+    allocation The scheme that assigns messages to virtual workers; "key" gives every key one owner. epsilon
+        Allowed imbalance among virtual workers. virtual_workers Initial number of virtual workers per worker.
+        idle A worker below this utilisation signals idle. busy A worker above this utilisation signals busy.
+        slot Messages per worker between two decisions of a worker whether to signal. certainty Standard
+        deviations by which utilisation must differ from a threshold for a sure signal; 0: all are sure.
+        patience Slots after which a worker without a sure signal measures anew.
 
     Examples
     --------

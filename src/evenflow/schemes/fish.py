@@ -12,12 +12,12 @@ Not specified by the paper, and chosen here:
 
 * M_k is stored in the key's counter and is dropped with it. n / 2^i is rounded down. A key that is no
   longer hot has its first 2 candidates again, as in Algorithm 2.
-* The paper calls f_k a frequency and does not say of what. Counts are collected per epoch of N_epoch messages,
-  so f_k is a share of N_epoch messages or, once decayed epochs add to them, of the decayed total N:
+* The paper calls f_k a frequency and does not say of what. Counts are collected per epoch of N_epoch
+  messages, so f_k is a share of N_epoch messages or, once decayed epochs add to them, of the decayed total N:
   ``f_k = c_k / max(N, N_epoch)``. Just after an epoch N is only alpha / (1 - alpha) of an epoch (250 of 1000
   messages). Divided by that, one message exceeds theta = 1/(4n) as soon as n > 62, and cold keys become hot
-  when they are first seen. For the same reason a hot key has a count of at least two messages, whatever theta and
-  N_epoch are: a key that replaces another in K starts with its count plus one.
+  when they are first seen. For the same reason a hot key has a count of at least two messages, whatever theta
+  and N_epoch are: a key that replaces another in K starts with its count plus one.
 * ``d_min = min(n, max(2, ceil(n F_H / |H|)))``, where F_H is the share of the hot keys and |H| their number
   at the end of the previous epoch, and 2 until then: the paper only says that it follows from the sum of
   their shares.
@@ -28,8 +28,8 @@ Not specified by the paper, and chosen here:
   estimate divided by P_w. Only whole messages are served, and the fraction is kept for the next estimate:
   workers of equal speed that were sent equally many messages then tie, and rounding decides nothing.
 * Workers report the mean seconds per message that they measured, which is the paper's periodic sampling of
-  P_w, and nothing else that is used: C_w is inferred (Eq. 1). With s sources each owns 1/s of a worker, so P_w
-  is s times the reported time.
+  P_w, and nothing else that is used: C_w is inferred (Eq. 1). With s sources each owns 1/s of a worker, so
+  P_w is s times the reported time.
 * A variant that the paper rejects as too much communication is ``assignment="reported"``: 1/s of a reported
   backlog replaces C_w and N_w, from the time of the report or of the last message, whichever is later. It is
   kept to a millionth (2^-20) of a message. It shows what the inference loses.
@@ -92,8 +92,8 @@ GRAINS = 2.0**20  # per message: the unit of a reported backlog, so that sums wi
 class Fish(Scheme):
     """Give recent hot keys up to n candidates, of which the least backlogged takes the row.
 
-    Follows changes of the hot keys and of the workers' speeds. What waits at a worker is inferred from what was
-    sent there and from its speed, not reported.
+    Follows changes of the hot keys and of the workers' speeds. What waits at a worker is inferred from what
+    was sent there and from its speed, not reported.
 
     Parameters
     ----------

@@ -11,10 +11,10 @@ gamma). rho is the spread of the loads of the keys placed so far (Eq. 19, 20), g
   readjustment so far: u is updated within a round, is carried over to the next, and starts at 0. The order in
   which readjustments are tried therefore matters: pairs of workers by number, keys in the given order, a move
   before the swaps of the same key.
-* ``readj-round`` is the same with gains relative to U of the placement before the round, as the text describes
-  them ("the reduction in the utility function value per frequency moved"). At its defaults
-  and z = 1 it migrates less at about the same imbalance (LLL, N = 10: 1.27 of the ideal at 1.32, against
-  1.38 at 1.31; the paper prints 1.34 at 1.2), and at N = 32 1.6 against 2.6.
+* ``readj-round`` is the same with gains relative to U of the placement before the round, as the text
+  describes them ("the reduction in the utility function value per frequency moved"). At its defaults and z =
+  1 it migrates less at about the same imbalance (LLL, N = 10: 1.27 of the ideal at 1.32, against 1.38 at
+  1.31; the paper prints 1.34 at 1.2), and at N = 32 1.6 against 2.6.
 
 Not specified by the paper or contradicted by it, and chosen here: rho is the geometric mean over the
 resources that are not constant (4.4). Keys no longer tracked migrate over D_o, and the ideal is over D_a, as
@@ -374,7 +374,7 @@ def _migrates(b: Build, key: int, i: int, j: int) -> float:
 def _gain(
     b: Build, s: Sides, i: int, key: int, j: int, other: int, rho: float, u: float
 ) -> tuple[float, float]:
-    """Return U after a readjustment and its gain per moved frequency, minus infinity if rho is not lowered."""
+    """Return U after a readjustment, and its gain per moved frequency; -inf if rho does not fall."""
     after = _rho_after(b, s, i, key, j, other)
     if after >= rho:
         return u, -np.inf

@@ -3,9 +3,9 @@
 There are two kinds, depending on what a scheme with ``needs_reports`` declares:
 
 * With ``busy_signals`` (CG, `heterogeneous` 5.3), each worker chooses its signal (busy, idle, none) every
-  ``slot x workers`` messages, by its utilisation since its last signal or, after ``patience`` slots without
-  one, since it began to measure anew. It is sent with acknowledgements: a source receives it once that worker
-  has finished one of its messages since then. Sources read their acknowledgements every
+  ``slot x workers`` messages, by its utilisation since its last sure signal or, after ``patience`` slots
+  without one, since it began to measure anew. It is sent with acknowledgements: a source receives it once
+  that worker has finished one of its messages since then. Sources read their acknowledgements every
   ``acknowledge_every`` messages. A signal that was not sent by the next slot is replaced by the next one.
 * Otherwise all sources get the workers' backlogs, measured seconds per message and capacities every
   ``report_interval`` seconds, and use of it what their scheme uses: FISH (`evolving` 4.2) samples the seconds
