@@ -74,12 +74,22 @@ class ConsistentGrouping(Scheme):
 
     Parameters
     ----------
-    allocation The scheme that assigns messages to virtual workers; "key" gives every key one owner. epsilon
-        Allowed imbalance among virtual workers. virtual_workers Initial number of virtual workers per worker.
-        idle A worker below this utilisation signals idle. busy A worker above this utilisation signals busy.
-        slot Messages per worker between two decisions of a worker whether to signal. certainty Standard
-        deviations by which utilisation must differ from a threshold for a sure signal; 0: all are sure.
-        patience Slots after which a worker without a sure signal measures anew.
+    allocation
+        The scheme that assigns messages to virtual workers; "key" gives every key one owner.
+    epsilon
+        Allowed imbalance among virtual workers.
+    virtual_workers
+        Initial number of virtual workers per worker.
+    idle
+        A worker below this utilisation signals idle.
+    busy
+        A worker above this utilisation signals busy.
+    slot
+        Messages per worker between two decisions of a worker whether to signal.
+    certainty
+        Standard deviations by which utilisation must differ from a threshold for a sure signal.
+    patience
+        Slots after which a worker without a sure signal measures anew.
 
     Examples
     --------

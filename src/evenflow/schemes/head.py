@@ -10,9 +10,9 @@ Not specified by the paper, and chosen here:
   counters every counter is above theta and every key looks hot. The error is never added to the count.
 * As in Algorithm 1, a key can be head from the first message on, although a single one of the first 1/theta
   messages is a share of theta: these messages are spread like head messages. ``warm_up=True`` is an extra
-  that is not in the paper: no key is head before N >= 1/theta. It saves up to n pairs of a few cold keys per
-  source and costs balance: all sources send the hottest key to the same two workers for 1/theta messages each
-  (with 48 sources and 80 workers, 19,200 messages).
+  that is not in the paper: no key is head before N >= 1/theta. It saves the pairs of those
+  messages and costs balance: every source sends the hottest key to the same two workers for 1/theta messages
+  (with 48 sources and 80 workers, 19,200 messages in all).
 * "Lowest load" over all workers breaks ties in the order offset, offset + 1, ... (mod n), with an offset per
   source, so that identical sources do not herd onto worker 0.
 
