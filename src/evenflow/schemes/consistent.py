@@ -22,12 +22,12 @@ Not specified by the paper, and chosen here:
   paper's thresholds, and sure of it if the difference exceeds the noise of a count:
   ``w - 3 sqrt(w) > 0.85 c`` or ``w + 3 sqrt(w) < 0.75 c`` (``certainty`` is the 3). A virtual worker
   moves only if the busy or the idle worker is sure, and only a sure one probes. After 20 slots without a sure
-  signal a worker measures anew (``patience``). A signal is thus +1 or -1 if sure, +2 or -2 if not. ``certainty=0, patience=1`` is the
-  paper's binary signal, by the thresholds alone after every slot. A slot's utilisation has a standard
-  deviation of 0.05 to 0.07, no less than the 0.05 between 0.8 and either threshold, so that virtual workers
-  then move to and fro, and every move leaves state behind. Longer slots avoid that, but react late (Fig. 14
-  and 12 of the paper: 24 workers, two of them at 30 percent; 10 workers, three of them 5 times faster, twice
-  others)::
+  signal a worker measures anew (``patience``). A signal is thus +1 or -1 if sure, +2 or -2 if not.
+  ``certainty=0, patience=1`` is the paper's binary signal, by the thresholds alone after every slot. A slot's
+  utilisation has a standard deviation of 0.05 to 0.07, no less than the 0.05 between 0.8 and either
+  threshold, so that virtual workers then move to and fro, and every move leaves state behind. Longer slots
+  avoid that, but react late (Fig. 14 and 12 of the paper: 24 workers, two of them at 30 percent; 10 workers,
+  three of them 5 times faster, twice others)::
 
                               memory, 24 workers   messages until queues   Fig. 12: the same, by change,
                               equal   Fig. 14      are even in Fig. 14     and utilisation spread at the end
