@@ -35,8 +35,8 @@ _BREAK = (
     "readj would stop early, above redist: 1.07 and 1.03 at sigma = 0.008, 1.96 and 1.95 at N >= 24"
 )
 _U = (
-    "For LQL, at the lowest sigma, readj as printed stops at 5.27 when its keys have moved five times (at 4.66 "
-    "if they may move twenty times); with its gains relative to the start of a round (readj-round in Fig. 5) "
+    "For LQL, at the lowest sigma, readj as printed stops at 5.27 when its keys have moved five times (at "
+    "4.66 if they may move twenty times); with its gains relative to the start of a round (readj-round in Fig. 5) "
     "it reaches 3.49 like the others"
 )
 
