@@ -36,8 +36,8 @@ _BREAK = (
 )
 _U = (
     "For LQL, at the lowest sigma, readj as printed stops at 5.27 when its keys have moved five times (at "
-    "4.66 if they may move twenty times); with its gains relative to the start of a round (readj-round in Fig. 5) "
-    "it reaches 3.49 like the others"
+    "4.66 if they may move twenty times); with its gains relative to the start of a round (readj-round in "
+    "Fig. 5) it reaches 3.49 like the others"
 )
 
 # What claims measure, where no comparator has it
