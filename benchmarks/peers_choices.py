@@ -78,7 +78,7 @@ def as_the_authors(name: str) -> ef.Scheme:
         return ef.scheme(name)
     if name == "partial-key":
         return ef.scheme(name, distinct=False)
-    return ef.scheme(name, distinct=False, warm_up=False, capacity=1000)
+    return ef.scheme(name, distinct=False, capacity=1000)
 
 
 def zipf_shares(z: float) -> Any:

@@ -50,7 +50,7 @@ USE = {
     "random-choices": "workers are equal and every worker's load needs a hard limit",
     "consistent": "workers differ in speed or change speed",
     "explicit": "every key needs one owner and state should move as rarely as possible",
-    "fish": "hot keys change within minutes and workers report their backlog",
+    "fish": "hot keys change within seconds and workers report how long a row takes them",
     "dynamic-key": "keys are few and some stay hot for long",
     "fill": "unsure; it is the default",
 }

@@ -187,6 +187,9 @@ def _variants(first: str, second: str, time: float, memory: float = 1.0) -> list
         ("fig16", "inferring", _variants("w/o hwa", "w/ hwa", 2.5), HOLDS),
         ("fig16", "inferring", _variants("w/o hwa", "w/ hwa", 1.3), DIRECTION),
         ("fig16", "inferring", _variants("w/o hwa", "w/ hwa", 1.0), DIFFERS),
+        ("fig16", "to infer", _variants("w/ hwa", "told the backlog", 1.0), HOLDS),
+        ("fig16", "to infer", _variants("w/ hwa", "told the backlog", 1.2), DIRECTION),
+        ("fig16", "to infer", _variants("w/ hwa", "told the backlog", 1.5), DIFFERS),
     ],
 )
 def test_rules_of_variants(figure: str, beginning: str, rows: list[Row], verdict: str) -> None:

@@ -169,17 +169,19 @@ def redist(p: Problem) -> list[int]:
     return [worker for _, worker in sorted(placed)]
 
 
-def readj(p: Problem) -> list[int]:
-    """Algorithm 4."""
+def readj(p: Problem, printed: bool = True) -> list[int]:
+    """Algorithm 4; if not as ``printed``, u is the utility before the round throughout the round."""
     where = [old if old < p.n else ring for old, ring in zip(p.old, p.ring, strict=True)]
     moved = p.moved
     for d in p.items:
         if where[d] != p.old[d]:
             moved += p.state(d)
     times = [0] * len(where)
+    u = 0.0
     while True:
         rho = p.rho(list(enumerate(where)))
-        u = p.U(rho, moved)
+        if not printed:
+            u = p.U(rho, moved)
         best: tuple[int, int, int, int | None] | None = None
         gain = -math.inf
         for i in range(p.n):
@@ -194,6 +196,8 @@ def readj(p: Problem) -> list[int]:
                         g = (u - u_after) / abs(p.f[d1] - (0.0 if d2 is None else p.f[d2]))
                         if g > gain:
                             best, gain = (i, d1, j, d2), g
+                            if printed:
+                                u = u_after
         if best is None:
             return where
         moved += migrates(p, *best)
@@ -234,6 +238,8 @@ def migrates(p: Problem, i: int, d1: int, j: int, d2: int | None) -> float:
 def solve(algorithm: str, problem: Problem) -> list[int]:
     if problem.n == 1 or not problem.f:
         return [0] * len(problem.f)
+    if algorithm == "readj-round":
+        return readj(problem, printed=False)
     return {"scan": scan, "redist": redist, "readj": readj}[algorithm](problem)
 
 

@@ -72,15 +72,15 @@ class RandomChoicesReference(Reference):
 
 @reference_for("consistent")
 class ConsistentGroupingReference(Reference):
-    """Queues are lists of workers, first come first; a worker's virtual workers stand as it got them."""
+    """Queues are workers in the order in which they came; a worker's virtual workers stand as it got them."""
 
     def __init__(self, scheme: ef.Scheme, workers: int, seed: int, source: int, sources: int):
         self.seed = seed
         super().__init__(scheme, workers, seed, source, sources)
 
     def start(self) -> None:
-        self.idle: list[int] = []
-        self.busy: list[int] = []
+        self.idle: dict[int, bool] = {}  # who waits, in this order, and is it sure
+        self.busy: dict[int, bool] = {}
         self.heard = 0
         self.said_busy: dict[int, int] = {}
         self.tried: dict[int, int] = {}
@@ -99,33 +99,38 @@ class ConsistentGroupingReference(Reference):
         if report.signal is None:
             return
         for worker, signal in enumerate(report.signal.tolist()):
-            self.heard += abs(signal)
+            self.heard += signal != 0
             if signal > 0:
-                self.hear_busy(worker)
+                self.hear_busy(worker, sure=signal == 1)
             elif signal < 0:
-                self.hear_idle(worker)
+                self.hear_idle(worker, sure=signal == -1)
 
-    def hear_idle(self, worker: int) -> None:
-        if worker in self.busy:
-            self.busy.remove(worker)
-        if worker not in self.idle:
-            self.idle.append(worker)
-        if self.busy:
-            self.move(self.busy.pop(0), self.idle.pop(0))
+    def first(self, queue: dict[int, bool], sure: bool) -> int | None:
+        """Who has waited longest and may be paired: one of the two must be sure."""
+        return next((worker for worker, is_sure in queue.items() if sure or is_sure), None)
 
-    def hear_busy(self, worker: int) -> None:
-        if worker in self.idle:
-            self.idle.remove(worker)
+    def hear_idle(self, worker: int, sure: bool) -> None:
+        self.busy.pop(worker, None)
+        self.idle[worker] = sure  # a worker that waits keeps its place
+        giver = self.first(self.busy, sure)
+        if giver is not None:
+            del self.busy[giver], self.idle[worker]
+            self.move(giver, worker)
+
+    def hear_busy(self, worker: int, sure: bool) -> None:
+        self.idle.pop(worker, None)
         self.said_busy[worker] = self.heard
         if len(self.has[worker]) == 1:
+            self.busy.pop(worker, None)
             return
-        waited = worker in self.busy
-        if not waited:
-            self.busy.append(worker)
-        if self.idle:
-            self.move(self.busy.pop(0), self.idle.pop(0))
-        elif waited and self.n > 1:
-            self.busy.remove(worker)
+        waited = self.busy.get(worker, False)
+        self.busy[worker] = sure
+        target = self.first(self.idle, sure)
+        if target is not None:
+            del self.busy[worker], self.idle[target]
+            self.move(worker, target)
+        elif waited and sure and self.n > 1:
+            del self.busy[worker]
             others = [(self.offset + i) % self.n for i in range(self.n)]
             others.remove(worker)
             fresh = [other for other in others if other not in self.said_busy]
@@ -157,8 +162,8 @@ class ConsistentGroupingReference(Reference):
         for newcomer in range(before, workers):
             while len(self.has[newcomer]) < self.virtual // workers:
                 self.move(max(range(workers), key=lambda worker: len(self.has[worker])), newcomer)
-        self.idle = [worker for worker in self.idle if worker < workers]
-        self.busy = [worker for worker in self.busy if worker < workers and len(self.has[worker]) > 1]
+        self.idle = {worker: sure for worker, sure in self.idle.items() if worker < workers}
+        self.busy = {w: sure for w, sure in self.busy.items() if w < workers and len(self.has[w]) > 1}
         for book in (self.said_busy, self.tried):
             for leaver in range(workers, before):
                 book.pop(leaver, None)

@@ -241,9 +241,22 @@ def test_one_worker_more_migrates_little_more_than_its_share(algorithm: str) -> 
             relative.append(router.migration(before, after, shares).relative)
             even.append(router.metrics(keys, shares).overall)
             before = after
-    assert 0.9 < np.mean(relative) < 1.5  # `functions` 5.3: 1.15 to 1.34 times the ideal
+    # `functions` 5.3: 1.15 to 1.34 times the ideal; that of readj rises with the number of workers
+    assert 0.9 < np.mean(relative) < (2.0 if algorithm == "readj" else 1.5)
     ring = ef.scheme("consistent-hash").router(16, seed=2)
     assert even[-1] < Costs(domain=10**4).imbalance(shares, ring.route(keys), 16).overall
+
+
+def test_readj_as_printed_and_by_round_are_two_algorithms() -> None:
+    scheme, n = Costs("LLL", (1.2, 1.2, 1.2)), 3
+    differ = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        f = np.sort(rng.dirichlet(np.ones(8)))[::-1].copy()
+        old = rng.integers(0, n, 8).astype(np.int32)
+        found = [place(name, "APM", scheme, n, f, old, old, 0.0, 0.3) for name in ("readj", "readj-round")]
+        differ += found[0].tolist() != found[1].tolist()
+    assert 5 < differ < 35
 
 
 def test_a_worker_that_leaves_takes_no_key() -> None:

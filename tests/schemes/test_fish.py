@@ -15,7 +15,7 @@ import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.ring import build_ring, ring_owners
 from evenflow.schemes.fish import Fish, FishRouter
-from evenflow.sketches.epochs import ENTRIES, MESSAGES
+from evenflow.sketches.epochs import ENTRIES
 from reference.evolving import FishReference
 
 SMALL = {"epoch": 50, "capacity": 25, "theta": 0.04, "interval": 2.0, "replicas": 5}
@@ -59,19 +59,18 @@ def widths(router: FishRouter) -> dict[int, int]:
 # --- the worked examples of the paper ----------------------------------------------------------------------
 
 
-FIGURE_7 = ef.WorkerReport(  # left over before, so that 400, 440, 280, 180 more give the printed waits at 500
-    backlog=np.array([150.0, 100, 20, 100]), seconds_per_message=np.array([1.0, 1, 2, 2])
-)
+LEFT = np.array([150.0, 100, 20, 100])  # C_w, so that 400, 440, 280, 180 more give the printed waits at 500
 ASSIGNED = np.array([400, 440, 280, 180])
+SECONDS = ef.WorkerReport(seconds_per_message=np.array([1.0, 1, 2, 2]))
 
 
 def figure_7(**parameters: Any) -> FishRouter:
-    """A router that has assigned what the figure says, and for which every key is hot from now on."""
-    router = fish(4, choices="w-choices", theta=0.5, interval=499.0, **parameters)
-    router.state.sketch.ends[MESSAGES] = 100
-    router.report(FIGURE_7)
+    """A router that has assigned what the figure says, and for which key 1 is hot."""
+    router = fish(4, choices="w-choices", theta=0.5, epoch=1, epochs=False, interval=499.0, **parameters)
+    router.route(np.array([1, 1], np.uint64), np.zeros(2))
+    router.report(SECONDS)
     router.state.loads[:] = ASSIGNED
-    router.state.queued[:] += ASSIGNED
+    router.state.queued[:] = LEFT + ASSIGNED
     router.state.waits[:] = router.state.queued * router.state.cost
     return router
 
@@ -106,7 +105,7 @@ def test_figure_8_a_ring_moves_only_the_keys_of_the_worker_that_comes_or_goes() 
         assert 0 < moved < 0.5 * len(old)
 
 
-def test_without_the_ring_most_keys_move() -> None:
+def test_without_the_ring_nearly_all_keys_move() -> None:
     keys = np.random.default_rng(1).integers(0, 2**64, 800, dtype=np.uint64)
     router = fish(8, seed=3, ring=False)
     router.route(keys)
@@ -114,7 +113,7 @@ def test_without_the_ring_most_keys_move() -> None:
     router.rescale(9)
     router.route(keys)
     new = pairs(router)
-    assert sum(old[key] != new[key] for key in old) > 0.6 * len(old)
+    assert sum(old[key] != new[key] for key in old) > 0.95 * len(old)
 
 
 def test_figure_8_d_virtual_nodes_even_a_small_deployment() -> None:
@@ -133,7 +132,7 @@ def test_figure_8_d_virtual_nodes_even_a_small_deployment() -> None:
 
 def test_a_hot_keys_candidates_halve_with_its_share() -> None:
     period = [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 5]
-    router = fish(16, theta=0.05, least_choices=2, epoch=10**6)
+    router = fish(16, theta=0.05, least_choices=2, epoch=160, epochs=False)
     destinations = router.route(np.array(period * 200, np.uint64))
     assert widths(router) == {1: 16, 2: 8, 3: 4, 4: 2, 5: 2}
     used = defaultdict(set)
@@ -151,12 +150,29 @@ def test_d_min_is_the_mean_share_of_the_hot_keys() -> None:
     assert router.state.least.tolist() == [8]
 
 
-def test_no_key_is_hot_before_one_over_theta_messages() -> None:
-    router = fish(10, theta=0.01)
-    router.route(np.full(99, 7, np.uint64))
+def test_a_frequency_is_a_share_of_at_least_one_epoch() -> None:
+    router = fish(10, theta=0.01, epoch=2000, decay=0.5)
+    router.route(np.full(20, 7, np.uint64))  # all messages so far, but 1 percent of an epoch
     assert widths(router) == {}
     router.route(np.full(1, 7, np.uint64))
     assert widths(router) == {7: 10}
+
+
+def test_a_cold_key_is_not_hot_just_after_an_epoch() -> None:
+    # the decayed total falls to 200 and then rises: 1 of 256 is above theta, 2 of 1000 is not
+    router = fish(64, least_choices=2)
+    router.route(np.arange(1001, 2001, dtype=np.uint64))
+    router.route(np.repeat(np.arange(1, 101, dtype=np.uint64), 2))
+    assert widths(router) == {}
+    router.route(np.repeat(np.arange(1, 3, dtype=np.uint64), 2))  # 4 of 1000
+    assert set(widths(router)) == {1, 2}
+
+
+@pytest.mark.parametrize("workers", [300, 1000])
+def test_a_key_seen_once_is_never_hot(workers: int) -> None:
+    router = fish(workers)  # one message in an epoch of 1000 is more than theta
+    router.route(np.random.default_rng(1).integers(0, 2**64, 5000, dtype=np.uint64))
+    assert widths(router) == {}
 
 
 def test_m_lives_and_dies_with_the_counter() -> None:
@@ -212,12 +228,24 @@ def test_the_inferred_backlog_loads_workers_by_their_speed() -> None:
     keys = skewed(2, 40000, 2000, 1.2)
     seconds = np.where(np.arange(20) < 10, 0.001, 0.002)
     finish = {}
-    for assignment in ("backlog", "counts"):
+    for assignment in ("inferred", "counts"):
         router = fish(20, assignment=assignment)
         router.report(ef.WorkerReport(seconds_per_message=seconds))
         router.route(keys)
         finish[assignment] = float((router.loads * seconds).max())
-    assert finish["backlog"] < 0.8 * finish["counts"]
+    assert finish["inferred"] < 0.8 * finish["counts"]
+
+
+def test_what_waits_is_inferred_whatever_workers_report() -> None:
+    backlog = np.array([0.0, 50, 100])
+    deaf, told = (fish(3, assignment=assignment) for assignment in ("inferred", "reported"))
+    for router in (deaf, told):
+        router.route(skewed(1, 30, 9, 0.0))
+        router.report(ef.WorkerReport(time=20.0, backlog=backlog, seconds_per_message=np.full(3, 0.5)))
+        assert router.state.cost.tolist() == [0.5] * 3
+    assert deaf.state.queued.tolist() == deaf.loads.tolist()
+    assert told.state.queued.tolist() == backlog.tolist()
+    assert deaf.state.clock[0] == 0.0  # so that the time up to now is still to be taken off
 
 
 def test_backlog_drains_by_the_time_that_has_passed() -> None:
@@ -235,7 +263,8 @@ def test_backlog_drains_by_the_time_that_has_passed() -> None:
 
 
 def test_each_of_several_sources_owns_its_share_of_a_worker() -> None:
-    alone, one_of_four = fish(3), fish(3, source=1, sources=4)
+    told: dict[str, Any] = {"assignment": "reported"}
+    alone, one_of_four = fish(3, **told), fish(3, source=1, sources=4, **told)
     report = ef.WorkerReport(backlog=np.array([8.0, 4, 2]), seconds_per_message=np.full(3, 0.5))
     for router in (alone, one_of_four):
         router.report(report)
@@ -245,14 +274,14 @@ def test_each_of_several_sources_owns_its_share_of_a_worker() -> None:
 
 def test_a_hot_key_goes_where_a_report_says_that_nothing_waits() -> None:
     for idle in (33, 2, 17):
-        router = fish(40, choices="w-choices", theta=0.1)
+        router = fish(40, choices="w-choices", theta=0.1, epoch=10, epochs=False, assignment="reported")
         router.route(np.full(100, 7, np.uint64))  # the least wait found last was that of 2 messages
         router.report(ef.WorkerReport(backlog=np.where(np.arange(40) == idle, 0.0, 2.0)))
         assert router.route(np.full(2, 7, np.uint64)).tolist() == [idle] * 2
 
 
 def test_a_report_holds_from_its_time_on() -> None:
-    router = fish(2, theta=1.0, seconds_per_message=1.0)
+    router = fish(2, theta=1.0, seconds_per_message=1.0, assignment="reported")
     router.route(np.full(4, 7, np.uint64), np.full(4, 5.0))
     router.report(ef.WorkerReport(time=100.0, backlog=np.array([30.0, 30.0])))
     assert router.state.queued.tolist() == [30, 30]
@@ -261,7 +290,7 @@ def test_a_report_holds_from_its_time_on() -> None:
 
 
 def test_a_new_worker_has_no_backlog_and_the_mean_speed() -> None:
-    router = fish(2)
+    router = fish(2, assignment="reported")
     router.report(ef.WorkerReport(backlog=np.array([5.0, 7.0]), seconds_per_message=np.array([1.0, 2.0])))
     router.rescale(3)
     assert router.state.queued.tolist() == [5, 7, 0]
@@ -289,7 +318,7 @@ ACTION = st.one_of(
 PARAMETERS = st.fixed_dictionaries(
     {
         "choices": st.sampled_from(["chk", "d-choices", "w-choices"]),
-        "assignment": st.sampled_from(["backlog", "backlog", "counts"]),
+        "assignment": st.sampled_from(["inferred", "reported", "counts"]),
         "ring": st.booleans(),
         "epochs": st.booleans(),
         "decay": st.sampled_from([0.0, 0.2, 0.7]),

@@ -376,7 +376,7 @@ def test_load_follows_capacity() -> None:
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("route"), st.integers(0, 60)),
-        st.tuples(st.just("report"), st.lists(st.integers(-1, 1), min_size=12, max_size=12)),
+        st.tuples(st.just("report"), st.lists(st.integers(-2, 2), min_size=12, max_size=12)),
         st.tuples(st.just("save"), st.just(0)),
         st.tuples(st.just("rescale"), st.integers(1, 12)),
     ),
@@ -427,12 +427,40 @@ def test_workers_say_busy_or_idle_by_their_utilisation() -> None:
         arrived=np.array([70.0, 70, 80, 75, 85, 0, 0]),
         backlog=np.array([0.0, 20, 0, 0, 0, 0, 1]),
         capacity=np.array([50.0, 50, 50, 50, 50, 50, 0]),
-        slot_seconds=2.0,
+        seconds=2.0,
         idle=0.75,
         busy=0.85,
     )
     assert said.dtype == np.int8
     assert said.tolist() == [-1, 1, 0, 0, 0, -1, 1]
+
+
+def test_workers_are_sure_before_they_signal() -> None:
+    arrived = np.array([30.0, 40, 90, 110, 130])
+    hundred, thousand = (
+        signals(
+            scale * arrived, np.zeros(5), np.full(5, 100.0), float(scale), idle=0.75, busy=0.85, certainty=3.0
+        ).tolist()
+        for scale in (1, 10)
+    )
+    assert hundred == [-1, -1, 2, 2, 1]  # sure beyond three times the square root of the count
+    assert thousand == [-1, -1, 2, 1, 1]
+
+
+def test_a_virtual_worker_moves_only_if_one_of_two_is_sure() -> None:
+    for busy, idle, moved in ((1, -1, 1), (1, -2, 1), (2, -1, 1), (2, -2, 0)):
+        for order in ((("w0", busy), ("w3", idle)), (("w3", idle), ("w0", busy))):
+            router = grouping(4)
+            for worker, signal in order:
+                say(router, **{worker: signal})
+            assert router.moved == moved
+    router = grouping(4)
+    for _ in range(5):
+        say(router, w0=2)  # not sure, so no worker is probed
+    assert router.moved == 0
+    say(router, w0=1)
+    say(router, w0=1)
+    assert router.moved == 1
 
 
 def test_theta_b_follows_the_paper() -> None:

@@ -58,12 +58,12 @@ CASES = [
     Case("greedy-d", {"choices": 7, "distinct": False}),
     Case("w-choices"),
     Case("w-choices", {"theta": 0.02, "capacity": 30}),
-    Case("w-choices", {"theta": 0.1, "distinct": False, "warm_up": False}),
+    Case("w-choices", {"theta": 0.1, "distinct": False, "warm_up": True}),
     Case("round-robin-head"),
     Case("round-robin-head", {"theta": 0.05, "capacity": 40}),
     Case("d-choices"),
     Case("d-choices", {"theta": 0.02, "capacity": 60, "epsilon": 0.01}),
-    Case("d-choices", {"theta": 0.01, "capacity": 150, "distinct": False, "warm_up": False}),
+    Case("d-choices", {"theta": 0.01, "capacity": 150, "distinct": False, "warm_up": True}),
     Case("d-choices", {"theta": 0.05, "capacity": 25, "choices": 4}),
     Case("fish"),
     Case("fish", {"epoch": 50, "capacity": 20, "theta": 0.04, "interval": 2.0, "replicas": 5}, rate=20),
@@ -92,6 +92,7 @@ CASES = [
     Case("explicit", {"algorithm": "scan", **SMALL_FUNCTION}),
     Case("explicit", {"algorithm": "redist", **SMALL_FUNCTION}),
     Case("explicit", {"algorithm": "readj", **SMALL_FUNCTION}),
+    Case("explicit", {"algorithm": "readj-round", **SMALL_FUNCTION}),
     Case("explicit", {**SMALL_FUNCTION, "resources": "LQL", "utility": "ATLM", "window": 77, "counters": 5}),
 ]
 IDS = [f"{case.name}-{i}" for i, case in enumerate(CASES)]

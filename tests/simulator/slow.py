@@ -32,12 +32,17 @@ class Worker:
     job_work: float  # as last measured
     queue: deque[Job] = field(default_factory=deque)
     since: float = 0.0
-    arrived: int = 0  # in this slot
-    backlog: int = 0  # when this slot began
+    measures: float = 0.0  # its utilisation, since
+    slots: int = 0  # since then
+    arrived: int = 0  # since then
+    backlog: int = 0  # at that time
     given: list[float] = field(default_factory=list)  # work that came since the last report
     latencies: list[float] = field(default_factory=list)
     acknowledged: dict[int, float] = field(default_factory=dict)
     free: float = 0.0
+
+    def measure_anew(self, now: float) -> None:
+        self.measures, self.slots, self.arrived, self.backlog = now, 0, 0, len(self.queue)
 
     def work_until(self, now: float) -> None:
         while self.queue:
@@ -98,7 +103,7 @@ class SlowSimulation:
         self.mail: list[tuple[float, int, ef.WorkerReport]] = []
         self.reports = 0
         self.said: dict[tuple[int, int], int] = {}  # (worker, source) -> signal not yet heard
-        self.slot_began, self.slot_time, self.read_at, self.decided = 0, 0.0, 0, 0.0
+        self.slot_began, self.read_at, self.decided = 0, 0, 0.0
         self.marks = {k * m // 100 for k in range(1, 101)} - {0}
 
     def _clock(self) -> list[float] | None:
@@ -148,6 +153,7 @@ class SlowSimulation:
                 router.rescale(event.workers)
             for worker in self.crew[self.n : event.workers]:
                 worker.capacity, worker.job_work = self.scale, self.mean_work
+                worker.measure_anew(now)
             self.n = event.workers
             self.pairs = {pair for pair in self.pairs if pair[1] < self.n}
             self.said = {pair: signal for pair, signal in self.said.items() if pair[0] < self.n}
@@ -169,16 +175,19 @@ class SlowSimulation:
                 np.array([float(worker.arrived) for worker in self.crew[: self.n]]),
                 np.array([float(worker.backlog) for worker in self.crew[: self.n]]),
                 np.array([worker.capacity / self.mean_work for worker in self.crew[: self.n]]),
-                now - self.slot_time,
+                np.array([now - worker.measures for worker in self.crew[: self.n]]),
                 self.scheme.idle,
                 self.scheme.busy,
+                self.scheme.certainty,
             )
             self.said = {
                 (w, s): int(says[w]) for w in range(self.n) for s in range(self.sources) if says[w] != 0
             }
-            self.slot_began, self.slot_time, self.read_at, self.decided = i, now, i, now
-            for worker in self.crew:
-                worker.arrived, worker.backlog = 0, len(worker.queue)
+            self.slot_began, self.read_at, self.decided = i, i, now
+            for worker, signal in zip(self.crew, says, strict=False):
+                worker.slots += 1
+                if abs(signal) == 1 or worker.slots >= self.scheme.patience:
+                    worker.measure_anew(now)
 
     def hear(self, now: float) -> None:
         for worker in self.crew:

@@ -28,7 +28,7 @@ STREAMS = st.builds(
 )
 RESCALING = ["bounded-load", "consistent", "consistent-hash", "fish"]
 QUICK: dict[str, dict[str, Any]] = {
-    "consistent": {"slot": 3},
+    "consistent": {"slot": 3, "certainty": 0.5, "patience": 4},
     "fish": {"interval": 0.3, "epoch": 50, "theta": 0.05},
 }
 NAMES = ["key", "shuffle", "partial-key", "d-choices", "w-choices", "consistent-hash", "random-choices"]

@@ -83,15 +83,10 @@ def _law_point(z: float, keys: int, messages: float, **point: Any) -> Row:
     return {"stream": zipf(z, keys, messages), **point, "labels": {"z": z, "keys_in_law": keys}}
 
 
-def _cluster_point(scheme: str, **point: Any) -> Row:
-    parameters = {"warm_up": False} if scheme in HEAD else {}
-    return _on_zipf(scheme=scheme, parameters=parameters, **point)
-
-
 _REAL_POINTS = {"workers": (5, 10, 20, 50, 100), "scheme": schemes(PKG, *HEAD)}
 _SCALES = at((10, 100), (5, 10, 50, 100))
 _MEMORY_POINTS = _formula_points((50, 100), 10**6, 10**7)
-_CLUSTER_POINTS = grid(_cluster_point, z=(1.4, 1.7, 2.0), messages=at(2e5, 2e6), workers=80, sources=48,
+_CLUSTER_POINTS = grid(_on_zipf, z=(1.4, 1.7, 2.0), messages=at(2e5, 2e6), workers=80, sources=48,
                        queueing={"rate": 80_000.0, "load": 1.0},
                        scheme=schemes("key", PKG, *HEAD, "shuffle", "fill"))  # fmt: skip
 

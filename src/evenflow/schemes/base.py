@@ -56,7 +56,7 @@ class WorkerReport:
     seconds_per_message
         Measured service time.
     signal
-        +1 busy, -1 idle, 0 no signal.
+        +1 busy, -1 idle, 0 no signal; +2 and -2 if the worker is not sure.
     capacity
         Messages per second that a worker can serve.
 
@@ -76,11 +76,13 @@ class WorkerReport:
 
 
 class BusySignals(NamedTuple):
-    """When workers signal busy or idle: at the end of every slot, by utilisation."""
+    """When workers signal busy or idle: at the end of a slot, by utilisation since their last sure signal."""
 
     slot: int  # messages per worker
     idle: float  # a worker is idle below this utilisation
     busy: float  # a worker is busy above this utilisation
+    certainty: float = 0.0  # a worker is sure if by so many standard deviations of what it counted
+    patience: int = 1  # slots after which a worker without a sure signal measures anew
 
 
 @dataclass(frozen=True)

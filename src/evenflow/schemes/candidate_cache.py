@@ -1,7 +1,7 @@
 """A bounded cache of keys' candidates that finds the one with the shortest wait quickly; used by `fish`.
 
 The candidates of a key are the first d distinct values of ``ring(hash(key, i))``, i = 0, 1, ..., or, without
-a ring, of ``hash(key, i)`` onto 0 .. n - 1. They are nested (a larger d only adds some) and, on the ring,
+a ring, of ``hash(key, i) mod n``. They are nested (a larger d only adds some) and, on the ring,
 monotone: when workers join or leave, a list changes only if it had or gets one of them. With d = n > 2 every
 worker is a candidate, in the order offset, offset + 1, ... (mod n). Ties go to the first candidate.
 
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.kernels import Float64Array, Int64Array, UInt32Array, inlined
-from evenflow.keys import GOLDEN, candidate, mix
+from evenflow.keys import GOLDEN, mix
 from evenflow.ring import Ring, ring_lookup
 
 SHORT = 16  # lists up to this length are scanned at once
@@ -70,9 +70,10 @@ def new_candidate_cache(entries: int, workers: int) -> CandidateCache:
 
 @inlined
 def _worker_at(key: np.uint64, index: int, salt: np.uint64, n: int, ring: Ring, ringed: bool) -> int:
+    hashed = mix(key ^ (salt + np.uint64(index) * GOLDEN))
     if ringed:
-        return ring_lookup(ring, mix(key ^ (salt + np.uint64(index) * GOLDEN)))
-    return candidate(key, index, salt, n)
+        return ring_lookup(ring, hashed)
+    return np.int64(hashed % np.uint64(n))  # type: ignore[return-value]
 
 
 @inlined

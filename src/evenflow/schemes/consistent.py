@@ -1,9 +1,9 @@
 """Consistent Grouping, CG (`heterogeneous` 5.2, 5.3 and 6.1): virtual workers move from busy to idle workers.
 
-``worker = owner[virtual(key)]``: an allocation (PoRC) fills equal virtual workers. At the end of every slot a
-worker signals busy (above 0.85 of its capacity) or idle (below 0.75), and the source hands a virtual worker
-of the longest-waiting busy worker to the longest-waiting idle one. Only later messages follow; messages
-already sent do not move.
+``worker = owner[virtual(key)]``: an allocation (PoRC) fills equal virtual workers. At the end of a slot a
+worker may signal busy (above 0.85 of its capacity) or idle (below 0.75), and the source hands a virtual
+worker of the longest-waiting busy worker to the longest-waiting idle one. Only later messages follow;
+messages already sent do not move.
 
 Not specified by the paper, and chosen here:
 
@@ -16,8 +16,30 @@ Not specified by the paper, and chosen here:
 * If no worker is idle (5.2.1 waits for one, 6.1.2 probes), a busy worker waits for one slot, that is until it
   signals busy again. Its virtual worker then goes to a worker that has never signalled busy (the one probed
   longest ago, counting from the source's offset), or else to the one whose last busy signal is oldest.
-* Utilisation = (arrived in the slot + waiting at its start) / (capacity x slot); a slot lasts 100 messages
-  per worker.
+* How long a slot is, and over what time a worker measures. A slot, the least time between two signals of a
+  worker (6.1), lasts 100 messages per worker. A worker measures from its last sure signal on, in whole slots:
+  utilisation = (arrived + waiting at the start) / (capacity x time) = w / c. It is busy or idle by the
+  paper's thresholds, and sure of it if the difference exceeds the noise of a count:
+  ``w - 3 sqrt(w) > 0.85 c`` or ``w + 3 sqrt(w) < 0.75 c`` (``certainty`` is the 3). A virtual worker
+  moves only if the busy or the idle worker is sure, and only a sure one probes. After 20 slots without a sure
+  signal a worker measures anew (``patience``). A signal is thus +1 or -1 if sure, +2 or -2 if not.
+  ``certainty=0, patience=1`` is the paper's binary signal, by the thresholds alone after every slot. A slot's
+  utilisation has a standard deviation of 0.05 to 0.07, no less than the 0.05 between 0.8 and either
+  threshold, so that virtual workers then move to and fro, and every move leaves state behind. Longer slots
+  avoid that, but react late (Fig. 14 and 12 of the paper: 24 workers, two of them at 30 percent; 10 workers,
+  three of them 5 times faster, twice others)::
+
+                              memory, 24 workers   messages until queues   Fig. 12: the same, by change,
+                              equal   Fig. 14      are even in Fig. 14     and utilisation spread at the end
+      sure (default)          1.95    2.15         55,000                  49,000  44,000   0.19
+      slots of  100, binary   3.12    3.68         never                   49,000  44,000   0.06
+      slots of  200, binary   2.58    3.15         never                  102,000 115,000   0.07
+      slots of  500, binary   2.05    2.53         never                  299,000 294,000   0.09
+      slots of 1000, binary   1.95    2.21         never                    never 652,000   0.29
+      slots of 2000, binary   1.95    2.11         never                    never   never   0.33
+
+  The last column is the price: without moving to and fro, a slow worker of Fig. 12 has 4 or 5 of the 100
+  virtual workers, 0.70 or 0.88 of its capacity, and stays there.
 * The number of virtual workers never changes (5.2.1), even when workers join or leave: a new worker takes its
   share, 1/n, one by one from the worker that has most; those of a leaving worker go to the others in
   proportion to what they have. Only if there would be fewer virtual workers than workers does the allocation
@@ -42,6 +64,7 @@ from evenflow.schemes.registry import register, scheme
 ALLOCATIONS = ("bounded-load", "key", "partial-key", "random-choices", "shuffle", "two-choices")
 BUSY = 1
 IDLE = -1
+PERHAPS = 2  # times BUSY or IDLE: beyond the threshold, but by less than the noise
 
 
 @register
@@ -62,7 +85,11 @@ class ConsistentGrouping(Scheme):
     busy
         A worker above this utilisation signals busy.
     slot
-        Messages per worker between two measurements of utilisation.
+        Messages per worker between two decisions of a worker whether to signal.
+    certainty
+        Standard deviations by which utilisation must differ from a threshold for a sure signal.
+    patience
+        Slots after which a worker without a sure signal measures anew.
 
     Examples
     --------
@@ -83,6 +110,8 @@ class ConsistentGrouping(Scheme):
     idle: float = 0.75
     busy: float = 0.85
     slot: int = 100
+    certainty: float = 3.0
+    patience: int = 20
 
     name = "consistent"
     aliases = ("cg",)
@@ -111,6 +140,11 @@ class ConsistentGrouping(Scheme):
         check("idle", self.idle, is_number(self.idle) and 0 <= self.idle <= self.busy, rule)
         good = isinstance(self.slot, int) and self.slot >= 1
         check("slot", self.slot, good, "use a whole number of messages per worker, 1 or more")
+        good = is_number(self.certainty) and 0 <= self.certainty < np.inf
+        rule = "use a number of standard deviations, 0 (signal by the thresholds alone) or more"
+        check("certainty", self.certainty, good, rule)
+        good = isinstance(self.patience, int) and self.patience >= 1
+        check("patience", self.patience, good, "use a whole number of slots, 1 or more")
 
     def new_router(self, place: RouterPlace) -> ConsistentGroupingRouter:
         """Return a router for Consistent Grouping."""
@@ -119,7 +153,7 @@ class ConsistentGrouping(Scheme):
     @property
     def busy_signals(self) -> BusySignals:
         """When workers signal busy or idle."""
-        return BusySignals(self.slot, self.idle, self.busy)
+        return BusySignals(self.slot, self.idle, self.busy, self.certainty, self.patience)
 
     def owner_plans(self, seed: int) -> OwnerPlans:
         """Return the planner for keyed state, if every key has one virtual worker."""
@@ -143,24 +177,30 @@ def signals(
     arrived: Float64Array,
     backlog: Float64Array,
     capacity: Float64Array,
-    slot_seconds: float,
+    seconds: float | Float64Array,
     idle: float,
     busy: float,
+    certainty: float = 0.0,
 ) -> Int8Array:
-    """Return each worker's signal at the end of a slot: +1 busy, -1 idle, 0 none.
+    """Return each worker's signal at the end of a slot: +1 busy, -1 idle, 0 none; +2 and -2 if not sure.
 
-    ``arrived``: messages that arrived in the slot; ``backlog``: messages waiting at its start; ``capacity``:
-    messages per second. A worker without capacity is busy.
+    ``seconds``: how long it has measured; ``arrived``: messages that arrived in this time; ``backlog``:
+    messages waiting at its start; ``capacity``: messages per second. A worker without capacity is busy.
 
     >>> capacity = np.array([100.0, 100, 100, 0])
     >>> signals(np.array([90.0, 70, 80, 0]), np.zeros(4), capacity, 1, 0.75, 0.85).tolist()
     [1, -1, 0, 1]
+    >>> signals(np.array([90.0, 70, 120, 0]), np.zeros(4), capacity, 1, 0.75, 0.85, certainty=3).tolist()
+    [2, -2, 1, 1]
     """
     work = np.asarray(arrived, np.float64) + backlog
-    capacity = np.asarray(capacity, np.float64) * slot_seconds
+    noise = certainty * np.sqrt(work)
+    capacity = np.asarray(capacity, np.float64) * seconds
     signal = np.zeros(work.shape, np.int8)
-    signal[work < idle * capacity] = IDLE
-    signal[(work > busy * capacity) | (capacity <= 0)] = BUSY
+    signal[work < idle * capacity] = PERHAPS * IDLE
+    signal[work > busy * capacity] = PERHAPS * BUSY
+    signal[work + noise < idle * capacity] = IDLE
+    signal[(work - noise > busy * capacity) | (capacity <= 0)] = BUSY
     return signal
 
 
@@ -171,7 +211,7 @@ class Assignment(NamedTuple):
     below: Int32Array  # of each virtual worker: the one its owner acquired before it, or -1
     top: Int32Array  # of each worker: the virtual worker acquired last
     held: Int32Array  # of each worker: number of virtual workers
-    waiting: Int8Array  # of each worker: BUSY, IDLE or 0
+    waiting: Int8Array  # of each worker: BUSY, IDLE, PERHAPS times one of them, or 0
     since: Int64Array  # of each worker: number of the signal that queued it
     last_busy: Int64Array  # of each worker: number of its last busy signal, or 0
     probed: Int64Array  # of each worker: number of the signal that last probed it, or 0
@@ -294,17 +334,17 @@ def _receive(signal: Int8Array, a: Assignment, offset: int) -> None:
         if signal[worker] != 0:
             a.counts[0] += 1
             if signal[worker] > 0:
-                _receive_busy(worker, a, offset)
+                _receive_busy(worker, signal[worker], a, offset)
             else:
-                _receive_idle(worker, a)
+                _receive_idle(worker, signal[worker], a)
 
 
 @inlined
-def _receive_idle(worker: int, a: Assignment) -> None:
-    if a.waiting[worker] != IDLE:
-        a.waiting[worker] = IDLE
+def _receive_idle(worker: int, signal: int, a: Assignment) -> None:
+    if a.waiting[worker] >= 0:
         a.since[worker] = a.counts[0]
-    busy = _longest_waiting(BUSY, a)
+    a.waiting[worker] = signal
+    busy = _longest_waiting(BUSY, signal == IDLE, a)
     if busy >= 0:
         _move(busy, worker, a)
         a.waiting[busy] = 0
@@ -312,16 +352,16 @@ def _receive_idle(worker: int, a: Assignment) -> None:
 
 
 @inlined
-def _receive_busy(worker: int, a: Assignment, offset: int) -> None:
+def _receive_busy(worker: int, signal: int, a: Assignment, offset: int) -> None:
     a.last_busy[worker] = a.counts[0]
     if a.held[worker] == 1:
         a.waiting[worker] = 0
         return
-    again = a.waiting[worker] == BUSY
-    if not again:
-        a.waiting[worker] = BUSY
+    again = a.waiting[worker] == BUSY and signal == BUSY
+    if a.waiting[worker] <= 0:
         a.since[worker] = a.counts[0]
-    target = _longest_waiting(IDLE, a)
+    a.waiting[worker] = signal
+    target = _longest_waiting(IDLE, signal == BUSY, a)
     if target >= 0:
         a.waiting[target] = 0
     elif again:
@@ -334,10 +374,12 @@ def _receive_busy(worker: int, a: Assignment, offset: int) -> None:
 
 
 @inlined
-def _longest_waiting(kind: int, a: Assignment) -> int:
+def _longest_waiting(kind: int, perhaps: bool, a: Assignment) -> int:
+    """Return the worker that has waited longest as ``kind``, with ``perhaps`` even if it is not sure."""
     first = -1
     for worker in range(a.waiting.size):
-        if a.waiting[worker] == kind and (first < 0 or a.since[worker] < a.since[first]):
+        fits = a.waiting[worker] == kind or (perhaps and a.waiting[worker] == PERHAPS * kind)
+        if fits and (first < 0 or a.since[worker] < a.since[first]):
             first = worker
     return first
 

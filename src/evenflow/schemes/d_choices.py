@@ -71,7 +71,7 @@ class DChoices(HeadScheme):
     --------
     >>> router = DChoices(theta=0.5).router(workers=10)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
-    [6, 0, 1, 2]
+    [0, 1, 2, 3]
     >>> router.choices
     10
 

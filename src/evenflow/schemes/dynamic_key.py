@@ -17,8 +17,10 @@ Not specified by the paper, and chosen here:
   4 calls itself after a scale-down and could go from n to 2 in one message. The time of the check is stored
   in the key's item; only old keys and keys wider than 2 are checked, and an item that was never checked is
   checked at once.
-* Widths above 2 are stored in a map of their own, as in the paper, with at most ``expected_keys`` keys; when
-  it is full, the least recently seen key is evicted and has width 2 again.
+* ``expected_keys`` is 100, as in the paper's experiments, whatever the number of keys of the stream: it is
+  the size of the three spaces after a cycle (between two cycles the baby space may hold 100 times its size).
+* Widths above 2 are stored in a map of their own, as in the paper, which here holds ``expected_keys`` keys;
+  when it is full, the least recently seen key is evicted and has width 2 again.
 * The paper assumes a fixed number of machines, and hash + i (mod n) would move most keys if it changed: a
   router cannot rescale.
 * Ties go to the first candidate. The clock is that of the messages: no thread, no wall clock.
@@ -51,9 +53,10 @@ class DynamicKey(Scheme):
     Parameters
     ----------
     expected_keys
-        Expected number of keys; the old, teenage and baby spaces hold 10, 40 and 50 percent of it.
+        Number of keys that the spaces keep after a cycle: 10 percent old, 40 teenage, 50 baby. Also the most
+        keys with more than two candidates. The stream may have any number of keys.
     baby_limit
-        Most keys in the baby space between two cycles. None: 100 times its size.
+        Most keys in the baby space between two cycles, more than its size. None: 100 times its size.
     teenage_cycle
         Seconds between two promotions to the teenage space.
     old_cycle

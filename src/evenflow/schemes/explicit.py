@@ -80,7 +80,8 @@ class Explicit(Scheme):
     Parameters
     ----------
     algorithm
-        How hot keys are placed: "scan", "redist" or "readj" (4.2).
+        How hot keys are placed: "scan", "redist", "readj" as printed, or "readj-round" (4.2; see
+        :mod:`evenflow.schemes.key_placement`).
     resources
         Cost of a key in state, computation and communication, one letter each: C (constant), L (linear) or Q
         (quadratic).

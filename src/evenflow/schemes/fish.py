@@ -1,6 +1,7 @@
 """FISH (`evolving`, Algorithms 1-3): recent hot keys get more candidates; the one free soonest takes the row.
 
-1. Count keys over epochs with decay (:mod:`evenflow.sketches.epochs`): f_k is a share of the decayed total.
+1. Count keys over epochs with decay (:mod:`evenflow.sketches.epochs`): f_k is the count of key k relative to
+   the decayed total, which is taken as at least one epoch.
 2. ``d = max(d_min, n / 2^floor(log2(f_top / f_k)), M_k)`` candidates for a key with f_k > theta, where M_k is
    the most it has had so far; 2 candidates for any other key.
 3. ``worker = argmin (C_w + N_w) P_w`` over the candidates: C_w messages were left when the backlog was last
@@ -9,8 +10,14 @@
 
 Not specified by the paper, and chosen here:
 
-* M_k is stored in the key's counter and is dropped with it. n / 2^i is rounded down. No key is hot during the
-  first 1/theta messages. A key that is no longer hot has its first 2 candidates again, as in Algorithm 2.
+* M_k is stored in the key's counter and is dropped with it. n / 2^i is rounded down. A key that is no
+  longer hot has its first 2 candidates again, as in Algorithm 2.
+* The paper calls f_k a frequency and does not say of what. Counts are collected per epoch of N_epoch
+  messages, so f_k is a share of N_epoch messages or, once decayed epochs add to them, of the decayed total N:
+  ``f_k = c_k / max(N, N_epoch)``. Just after an epoch N is only alpha / (1 - alpha) of an epoch (250 of 1000
+  messages). Divided by that, one message exceeds theta = 1/(4n) as soon as n > 62, and cold keys become hot
+  when they are first seen. For the same reason a hot key has a count of at least two messages, whatever theta
+  and N_epoch are: a key that replaces another in K starts with its count plus one.
 * ``d_min = min(n, max(2, ceil(n F_H / |H|)))``, where F_H is the share of the hot keys and |H| their number
   at the end of the previous epoch, and 2 until then: the paper only says that it follows from the sum of
   their shares.
@@ -20,9 +27,12 @@ Not specified by the paper, and chosen here:
   once. Every T seconds ``C_w = max(0, C_w + N_w - served)`` and N_w = 0; served is the time since the last
   estimate divided by P_w. Only whole messages are served, and the fraction is kept for the next estimate:
   workers of equal speed that were sent equally many messages then tie, and rounding decides nothing.
-* With s sources each owns 1/s of a worker: P_w is s times the reported time, C_w is 1/s of the reported
-  backlog. A reported backlog replaces C_w and N_w; it applies from its time or from the last message,
-  whichever is later, and is kept to a millionth (2^-20) of a message.
+* Workers report the mean seconds per message that they measured, which is the paper's periodic sampling of
+  P_w, and nothing else that is used: C_w is inferred (Eq. 1). With s sources each owns 1/s of a worker, so
+  P_w is s times the reported time.
+* A variant that the paper rejects as too much communication is ``assignment="reported"``: 1/s of a reported
+  backlog replaces C_w and N_w, from the time of the report or of the last message, whichever is later. It is
+  kept to a millionth (2^-20) of a message. It shows what the inference loses.
 * Until workers report, P_w is ``seconds_per_message``, by default workers / rate: they just keep up. A worker
   that joins has no backlog and the mean P_w of the others.
 * ``capacity`` (K_max) defaults to max(1000, 10 n), or 2/theta if that is more: with fewer than 1/theta
@@ -31,7 +41,7 @@ Not specified by the paper, and chosen here:
 Every part can be switched off (Fig. 14-17): ``epochs=False`` counts over the whole stream; ``choices`` gives
 hot keys "d-choices" (`choices` Prop. 4.1, solved at the end of every epoch) or "w-choices" (all workers)
 instead of "chk"; ``assignment="counts"`` takes the candidate that was sent the fewest messages;
-``ring=False`` hashes onto 0 .. n - 1.
+``ring=False`` takes ``hash(key, i) mod n`` (section 5), which moves nearly all keys when n changes.
 """
 
 from __future__ import annotations
@@ -62,7 +72,6 @@ from evenflow.schemes.registry import register
 from evenflow.sketches.epochs import (
     ENTRIES,
     HIGHEST,
-    MESSAGES,
     TOTAL,
     EpochCounters,
     close_epoch,
@@ -72,8 +81,9 @@ from evenflow.sketches.epochs import (
 )
 
 CHOICES = ("chk", "d-choices", "w-choices")
-ASSIGNMENTS = ("backlog", "counts")
+ASSIGNMENTS = ("inferred", "reported", "counts")
 ESTIMATED, LATEST = 0, 1  # in FishState.clock
+FEWEST = 2.0  # messages of a hot key
 GRAINS = 2.0**20  # per message: the unit of a reported backlog, so that sums with it are exact
 
 
@@ -82,7 +92,8 @@ GRAINS = 2.0**20  # per message: the unit of a reported backlog, so that sums wi
 class Fish(Scheme):
     """Give recent hot keys up to n candidates, of which the least backlogged takes the row.
 
-    Follows changes of the hot keys and of the workers' speeds.
+    Follows changes of the hot keys and of the workers' speeds. What waits at a worker is inferred from what
+    was sent there and from its speed, not reported.
 
     Parameters
     ----------
@@ -111,7 +122,8 @@ class Fish(Scheme):
     choices
         How hot keys get candidates: "chk", "d-choices" or "w-choices".
     assignment
-        Which candidate takes a row: the one with the least "backlog", or by "counts" the one sent least.
+        Which candidate takes a row: by "inferred" or "reported" backlog the one free soonest, by "counts" the
+        one sent least.
     ring
         Whether candidates come from a ring; False: hash mod n.
 
@@ -138,7 +150,7 @@ class Fish(Scheme):
     epsilon: float = 1e-4
     epochs: bool = True
     choices: str = "chk"
-    assignment: str = "backlog"
+    assignment: str = "inferred"
     ring: bool = True
 
     name = "fish"
@@ -252,7 +264,7 @@ class FishRouter(Router):
             widths=np.zeros(capacity, np.int32),
             least=np.array([scheme.least_choices or 2], np.int64),
             queued=np.zeros(n),
-            cost=np.full(n, place.sources * seconds if self._infers else 1.0),
+            cost=np.full(n, place.sources * seconds if self._estimates else 1.0),
             waits=np.zeros(n),
             spare=np.zeros(n),
             clock=np.zeros(2),
@@ -260,8 +272,8 @@ class FishRouter(Router):
         self._settle()
 
     @property
-    def _infers(self) -> bool:
-        return self.scheme.assignment == "backlog"
+    def _estimates(self) -> bool:
+        return self.scheme.assignment != "counts"
 
     def _settle(self) -> None:
         """Build what is derived from scheme and place: ring, cache, parameters of the kernel."""
@@ -274,7 +286,7 @@ class FishRouter(Router):
             theta=scheme.theta_for(place.workers),
             epoch=scheme.epoch,
             decay=float(scheme.decay) if scheme.epochs else 1.0,
-            interval=float(scheme.interval) if self._infers else math.inf,
+            interval=float(scheme.interval) if self._estimates else math.inf,
             chk=scheme.choices == "chk",
             wide=scheme.choices == "w-choices",
             least_choices=scheme.least_choices or 0,
@@ -288,15 +300,15 @@ class FishRouter(Router):
         _route(keys, times, out, self.state, self._cache, self._ring, self._rules, self._scratch)
 
     def report(self, report: WorkerReport) -> None:
-        """Take the backlog and the seconds per message of each worker."""
+        """Take the seconds per message of each worker; its backlog only with assignment="reported"."""
         backlog = self._per_worker("backlog", report.backlog, 0.0)
         seconds = self._per_worker("seconds_per_message", report.seconds_per_message, 1e-9)
-        if not self._infers:
+        if not self._estimates:
             return
         state, sources = self.state, self.place.sources
         if seconds is not None:
             state.cost[:] = sources * seconds
-        if backlog is not None:
+        if backlog is not None and self.scheme.assignment == "reported":
             state.queued[:] = np.rint(backlog / sources * GRAINS) / GRAINS
             state.spare[:] = 0.0
             state.clock[ESTIMATED] = max(state.clock[LATEST], report.time)
@@ -383,12 +395,23 @@ def _route(
 
 
 @inlined
+def _total(sketch: EpochCounters, rules: FishRules) -> float:
+    """Return the number of messages of which a count is a share: the decayed total, at least one epoch."""
+    return max(sketch.sums[TOTAL], float(rules.epoch))
+
+
+@inlined
+def _is_hot(count: float, total: float, theta: float) -> bool:
+    """Return whether a key with this count is hot (Algorithm 2, line 1)."""
+    return count > theta * total and count >= FEWEST
+
+
+@inlined
 def _choices(state: FishState, cache: CandidateCache, entry: np.uint64, rules: FishRules) -> int:
     """Return the number of candidates for the key of ``entry``, which has just been counted (Algorithm 2)."""
     n = state.loads.size
     count = state.sketch.counts[entry]
-    hot = count > rules.theta * state.sketch.sums[TOTAL]
-    if not hot or rules.theta * state.sketch.ends[MESSAGES] < 1.0:
+    if not _is_hot(count, _total(state.sketch, rules), rules.theta):
         return min(n, 2)
     least = min(n, state.least[0])
     if rules.wide:
@@ -432,14 +455,14 @@ def _measure_head(state: FishState, rules: FishRules, scratch: Float64Array) -> 
     """Set d_min, or d with "d-choices", from the hot keys at the end of an epoch."""
     sketch = state.sketch
     n = state.loads.size
-    total = sketch.sums[TOTAL]
-    if rules.least_choices > 0 or rules.wide or rules.theta * sketch.ends[MESSAGES] < 1.0:
+    if rules.least_choices > 0 or rules.wide:
         return
+    total = _total(sketch, rules)
     size = 0
     messages = 0.0
     for entry in range(sketch.ends[ENTRIES]):
         count = sketch.counts[entry]
-        if count > rules.theta * total:
+        if _is_hot(count, total, rules.theta):
             messages += count
             scratch[size] = count
             size += 1

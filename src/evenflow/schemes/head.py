@@ -8,8 +8,11 @@ Not specified by the paper, and chosen here:
 * ``theta`` defaults to 1/(5n), the conservative end of the paper's range 1/(5n) .. 2/n.
 * ``capacity`` of the sketch defaults to max(1000, 10 n), or 2/theta if that is more: with fewer than 1/theta
   counters every counter is above theta and every key looks hot. The error is never added to the count.
-* No key is head before N >= 1/theta: until then a single message would be a share of theta. ``warm_up=False``
-  drops this rule, as in the authors' simulator.
+* As in Algorithm 1, a key can be head from the first message on, although a single one of the first 1/theta
+  messages is a share of theta: these messages are spread like head messages. ``warm_up=True`` is an extra
+  that is not in the paper: no key is head before N >= 1/theta. It saves the pairs of those
+  messages and costs balance: every source sends the hottest key to the same two workers for 1/theta messages
+  (with 48 sources and 80 workers, 19,200 messages in all).
 * "Lowest load" over all workers breaks ties in the order offset, offset + 1, ... (mod n), with an offset per
   source, so that identical sources do not herd onto worker 0.
 
@@ -47,13 +50,13 @@ class HeadScheme(Scheme):
     distinct
         Whether a key's candidates must differ.
     warm_up
-        Whether no key is hot before 1 / theta messages.
+        Whether no key is hot before 1 / theta messages; not in the paper.
     """
 
     theta: float | None = None
     capacity: int | None = None
     distinct: bool = True
-    warm_up: bool = True
+    warm_up: bool = False
 
     needs_load = True
     learns = True

@@ -35,7 +35,7 @@ class RoundRobinHead(HeadScheme):
     --------
     >>> router = RoundRobinHead(theta=0.5).router(workers=4)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
-    [2, 0, 1, 2]
+    [0, 1, 2, 3]
 
     References
     ----------

@@ -42,7 +42,7 @@ class WChoices(HeadScheme):
     --------
     >>> router = WChoices(theta=0.5).router(workers=4)
     >>> router.route(np.array([1, 1, 1, 1], np.uint64)).tolist()
-    [2, 0, 1, 3]
+    [0, 1, 2, 3]
 
     References
     ----------

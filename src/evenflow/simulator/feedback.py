@@ -3,11 +3,13 @@
 There are two kinds, depending on what a scheme with ``needs_reports`` declares:
 
 * With ``busy_signals`` (CG, `heterogeneous` 5.3), each worker chooses its signal (busy, idle, none) every
-  ``slot x workers`` messages. It is sent with acknowledgements: a source receives it once that worker has
-  finished one of its messages since then. Sources read their acknowledgements every ``acknowledge_every``
-  messages. A signal that was not sent by the next slot is replaced by the next one.
-* Otherwise (FISH, `evolving` 4.2), all sources get the workers' backlogs, measured seconds per message and
-  capacities every ``report_interval`` seconds.
+  ``slot x workers`` messages, by its utilisation since its last sure signal or, after ``patience`` slots
+  without one, since it began to measure anew. It is sent with acknowledgements: a source receives it once
+  that worker has finished one of its messages since then. Sources read their acknowledgements every
+  ``acknowledge_every`` messages. A signal that was not sent by the next slot is replaced by the next one.
+* Otherwise all sources get the workers' backlogs, measured seconds per message and capacities every
+  ``report_interval`` seconds, and use of it what their scheme uses: FISH (`evolving` 4.2) samples the seconds
+  and infers the backlogs.
 
 Both are delayed by ``feedback_delay`` seconds. What is due at time t happens before the first message that
 arrives at t or later.
@@ -21,6 +23,7 @@ from typing import Protocol
 
 import numpy as np
 
+from evenflow.kernels import Int64Array
 from evenflow.schemes.base import BusySignals, Router, Scheme, WorkerReport
 from evenflow.schemes.consistent import signals
 from evenflow.schemes.coordination import NEVER
@@ -147,10 +150,14 @@ class Signals:
         self.queues = queues
         self.work = work
         self.mail = _Mail(routers, queues.queueing.feedback_delay)
-        self._slot_began = (0, 0.0)
-        self._arrived = queues.state.arrived.copy()
-        self._backlog = queues.state.length.copy()
+        self._slot_began = 0
+        size = queues.state.capacity.size
+        self._since = np.zeros(size)  # by worker: when it began to measure
+        self._slots = np.zeros(size, np.int64)  # that have ended since then
+        self._arrived = np.zeros(size, np.int64)  # messages up to then
+        self._backlog = np.zeros(size, np.int64)  # waiting then
         self._decided_at = 0.0
+        self.workers = 0
         self._pending = np.zeros(
             (len(routers), queues.state.capacity.size), np.int8
         )  # signals not yet received
@@ -158,7 +165,8 @@ class Signals:
         self.rescaled(routers[0].workers)
 
     def rescaled(self, workers: int) -> None:
-        """Take signals of ``workers`` workers from now on."""
+        """Take signals of ``workers`` workers from now on; those that join begin to measure."""
+        self._measure_anew(np.arange(self.workers, workers), self.queues.now)
         self.workers = workers
         self._pending[:, workers:] = 0
         self._slot = int(self.rule.slot) * workers
@@ -168,7 +176,7 @@ class Signals:
     def next_message(self) -> int:
         """The message before which a slot ends or acknowledgements are read."""
         waiting = self._pending.any()
-        return min(self._slot_began[0] + self._slot, self._read_at + self._every if waiting else NEVER)
+        return min(self._slot_began + self._slot, self._read_at + self._every if waiting else NEVER)
 
     @property
     def next_time(self) -> float:
@@ -177,7 +185,7 @@ class Signals:
 
     def before(self, message: int, now: float) -> None:
         """Read acknowledgements, then end the slot if it is over."""
-        slot_ends = message >= self._slot_began[0] + self._slot
+        slot_ends = message >= self._slot_began + self._slot
         if slot_ends or (self._pending.any() and message >= self._read_at + self._every):
             self.queues.settle(now)
             self._read(message, now)
@@ -195,20 +203,30 @@ class Signals:
         self._pending[sent != 0] = 0
 
     def _decide(self, message: int, now: float) -> None:
-        state, n = self.queues.state, self.workers
-        self._pending[:, :n] = signals(
+        state, n, rule = self.queues.state, self.workers, self.rule
+        signal = signals(
             (state.arrived - self._arrived)[:n].astype(np.float64),
             self._backlog[:n].astype(np.float64),
             state.capacity[:n] / self.work,
-            now - self._slot_began[1],
-            self.rule.idle,
-            self.rule.busy,
+            now - self._since[:n],
+            rule.idle,
+            rule.busy,
+            rule.certainty,
         )
-        self._slot_began = (message, now)
-        self._arrived = state.arrived.copy()
-        self._backlog = state.length.copy()
+        self._pending[:, :n] = signal
+        self._slots[:n] += 1
+        sure = np.abs(signal) == 1
+        self._measure_anew(np.flatnonzero(sure | (self._slots[:n] >= rule.patience)), now)
+        self._slot_began = message
         self._decided_at = now
         self._read_at = message
+
+    def _measure_anew(self, workers: Int64Array, now: float) -> None:
+        state = self.queues.state
+        self._since[workers] = now
+        self._slots[workers] = 0
+        self._arrived[workers] = state.arrived[workers]
+        self._backlog[workers] = state.length[workers]
 
 
 def feedback_for(

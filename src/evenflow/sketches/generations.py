@@ -3,8 +3,9 @@
 Rule: a new key is born into the baby space; known keys are counted in their space. Every 15 s babies are
 sorted by count, truncated to the size of the baby space, and promoted to the teenage space; every 60 s
 teenagers are promoted to the old space. Promotion repeatedly compares the highest of the source with the
-lowest of the destination and swaps them unless the lowest is higher. Sizes are 50, 40 and 10 percent of the
-expected number of keys. Counts are exact since a key's last birth, so at most the key's true count.
+lowest of the destination and swaps them unless the lowest is higher. Sizes are 50, 40 and 10 percent of
+``expected_keys``, a parameter (100 in the paper) that the stream's number of keys may exceed. Counts are
+exact since a key's last birth, so at most the key's true count.
 
 Not specified by the paper, and chosen here:
 

@@ -13,9 +13,7 @@ from evenflow.papers.grid import at, grid
 from evenflow.papers.measures import zipf
 
 SUBJECTS = [
-    *map(subject, ("key", "partial-key", "shuffle")),
-    *(subject(name, warm_up=False) for name in ("d-choices", "w-choices")),
-    *map(subject, ("fish", "fill")),
+    *map(subject, ("key", "partial-key", "shuffle", "d-choices", "w-choices", "fish", "fill")),
 ]
 
 

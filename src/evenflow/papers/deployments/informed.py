@@ -64,6 +64,6 @@ def report_of(scheme: Scheme, run: Run) -> Report:
     capacity = np.where(served, loads / np.where(served, busy, 1.0), typical)
     if (rule := scheme.busy_signals) is not None:
         seconds = loads.sum() / (LOAD * capacity.sum())
-        found = signals(loads, np.zeros(loads.size), capacity, seconds, rule.idle, rule.busy)
+        found = signals(loads, np.zeros(loads.size), capacity, seconds, rule.idle, rule.busy, rule.certainty)
         return (("signal", tuple(map(float, found))),)
     return (("capacity", tuple(capacity.tolist())), ("seconds_per_message", tuple((1 / capacity).tolist())))

@@ -13,6 +13,7 @@ from evenflow.papers.grid import at, grid
 
 OURS = ("scan", "redist", "readj")  # the paper's own algorithms
 CONSISTENT = "consistent-hash"
+BY_ROUND = "readj-round"  # Algorithm 4 by its text; readj is Algorithm 4 as printed
 APPROACHES = (UNIFORM, CONSISTENT, *OURS)
 COMBINATIONS = ("CCL", "LCL", "LLL", "LQL")
 WIDE_SKEWS = [round(0.1 * step, 1) for step in range(1, 11)]
