@@ -24,7 +24,7 @@ SKEWED = "zipf:z=1.4,keys=1e4,messages=1e5"
 
 @cache
 def advice_on(spec: str, workers: int = 20, work: str = "mergeable") -> Advice:
-    return advise(spec, workers, work)
+    return advise(spec, workers=workers, work=work)
 
 
 def chosen(spec: str, workers: int = 20, work: str = "mergeable") -> str:
@@ -109,7 +109,7 @@ def test_grouped_rows_are_routed_in_random_order() -> None:
     ids = np.sort(next(stream.chunks()).ids)
     sample = take_sample(stream, None)
     sample.ids[:] = ids
-    advice = advise(sample, 8)
+    advice = advise(sample, workers=8)
     assert advice.profile.grouped
     assert any("random order" in note for note in advice.recommendation.notes)
     mixed = shuffled(sample)
@@ -163,7 +163,7 @@ def test_what_is_planned_on_spark_is_predicted_by_its_plan(split: bool) -> None:
 def test_cores_bound_the_speed_up() -> None:
     """Tasks wait for a core, so that a hot worker matters less; never does it take less than the work."""
     every = advice_on(SKEWED, 40)
-    few = advise(SKEWED, 40, cores=4, cost=1e-3)
+    few = advise(SKEWED, workers=40, cores=4, cost=1e-3)
     for all_cores, four in zip(every.outcomes, few.outcomes, strict=True):
         assert four.makespan >= max(all_cores.loads.max(), 100_000 / 4)
         assert all_cores.makespan == all_cores.loads.max()
@@ -191,7 +191,7 @@ def test_makespan_is_that_of_tasks_taken_in_turn() -> None:
 )
 def test_wrong_cores_and_costs(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ef.EvenflowError, match=sentence):
-        advise(SKEWED, 8, **wrong)
+        advise(SKEWED, workers=8, **wrong)
 
 
 def test_migration_is_told_where_keys_have_one_owner_and_nowhere_else() -> None:
@@ -227,7 +227,7 @@ def test_schemes_that_suit_stand_first_and_the_lighter_of_equals_before_the_heav
 
 
 def test_the_same_data_gets_the_same_advice() -> None:
-    assert advise(SKEWED, 20).to_dict() == advice_on(SKEWED).to_dict()
+    assert advise(SKEWED, workers=20).to_dict() == advice_on(SKEWED).to_dict()
 
 
 def test_compare_tells_how_far_it_is() -> None:
@@ -282,11 +282,11 @@ def _called(call: Any) -> str:
 
 def test_bad_arguments_are_answered_with_a_sentence() -> None:
     with pytest.raises(ef.EvenflowError, match="workers is 0; a router needs at least one worker"):
-        advise(SKEWED, 0)
+        advise(SKEWED, workers=0)
     with pytest.raises(
         ef.EvenflowError, match="work is 'hard'; it must be one of mergeable, one-owner, stateless"
     ):
-        advise("zipf:keys=10,messages=10", 2, "hard")
+        advise("zipf:keys=10,messages=10", workers=2, work="hard")
 
 
 def test_labels_are_safe_to_show() -> None:

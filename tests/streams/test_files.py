@@ -13,20 +13,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
-import pyarrow.parquet
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import evenflow as ef
-from evenflow.streams import Stream, open_stream
+from evenflow.streams import Stream, open_stream, open_table
 from evenflow.streams import data_file as data_file_module
 from evenflow.streams import tables as tables_module
 from evenflow.streams.numbering import KeyNumbers
+from evenflow.streams.sample import take_sample
 
 WORDS = ["to", "be", "or", None, "not", "to", "be", "Ünïcode ☃", "", "to", None, "a,b", 'say "x"', "be"]
 TIMES = [float(i) for i in range(len(WORDS))]
@@ -56,7 +58,7 @@ def words_table(copies: int = 1) -> Any:
 
 
 def write_parquet(path: Path, table: Any) -> None:
-    pa.parquet.write_table(table, path, row_group_size=5)
+    pq.write_table(table, path, row_group_size=5)
 
 
 def write_arrow_file(path: Path, table: Any) -> None:
@@ -166,7 +168,7 @@ def test_two_passes_at_once_agree(tmp_path: Path) -> None:
 
 def test_hashes_cover_what_was_read(tmp_path: Path) -> None:
     keys = np.random.default_rng(1).permutation(30_000)
-    pa.parquet.write_table(pa.table({"key": keys}), tmp_path / "k.parquet", row_group_size=1000)
+    pq.write_table(pa.table({"key": keys}), tmp_path / "k.parquet", row_group_size=1000)
     stream = open_stream(str(tmp_path / "k.parquet"))
     read = 0
     for chunk in stream.chunks(777):
@@ -595,7 +597,7 @@ def test_the_rows_are_never_all_in_memory(name: str, tmp_path: Path, monkeypatch
     table = pa.table({"key": [f"key number {i % 10}" for i in range(rows)]})
     path = tmp_path / name
     if name == "rows.parquet":
-        pa.parquet.write_table(table, path, row_group_size=10_000, use_dictionary=False)
+        pq.write_table(table, path, row_group_size=10_000, use_dictionary=False)
     elif name == "rows.arrows":
         with pa.ipc.new_stream(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=1000)
@@ -619,3 +621,63 @@ def test_a_stream_travels_to_another_process_by_its_spelling(tmp_path: Path) -> 
     assert ids_of(again) == ids_of(stream)
     with pytest.raises(ef.EvenflowError, match="id is 14; the ids read so far are 0 to 13"):
         again.label(14)
+
+
+FRAME = {"user": ["ann", "bob", "ann", None, "ann", "cy"] * 50, "day": [16, 16, 17, 17, 18, 18] * 50}
+
+
+def counted(stream: Stream) -> dict[tuple[str, int], int]:
+    """Return how often each key came, by its label and hash."""
+    ids = np.concatenate([chunk.ids for chunk in stream.chunks()])
+    return {
+        (stream.label(id), int(stream.hashes[id])): int(count)
+        for id, count in enumerate(np.bincount(ids))
+        if count
+    }
+
+
+@pytest.mark.parametrize("key", [["user"], ["day"], ["user", "day"]])
+def test_frames_and_tables_are_read_as_files_are(tmp_path: Path, key: list[str]) -> None:
+    """The same keys and hashes, wherever the rows are; a partition's column is an int, as Spark has it."""
+    table = pa.table(FRAME).set_column(1, "day", pa.array(FRAME["day"], pa.int32()))
+    pq.write_table(table, tmp_path / "one.parquet")
+    wanted = counted(open_stream(str(tmp_path / "one.parquet"), key=key))
+    deltalake.write_deltalake(str(tmp_path / "delta"), table.slice(0, 100))
+    deltalake.write_deltalake(str(tmp_path / "delta"), table.slice(100), mode="append")
+    deltalake.write_deltalake(str(tmp_path / "by_day"), table, partition_by=["day"])
+    pq.write_to_dataset(table, str(tmp_path / "hive"), partition_cols=["day"])
+    pq.write_table(table.slice(0, 90), tmp_path / "first.parquet")
+    pq.write_table(table.slice(90), tmp_path / "second.parquet")
+    (tmp_path / "hive" / "_SUCCESS").write_text("")
+    several = [tmp_path / "first.parquet", str(tmp_path / "second.parquet")]
+    for stream in (
+        open_table(table, key),
+        open_table(table.to_pandas(), key),
+        open_stream(several, key=key),  # type: ignore[arg-type]
+        open_stream(str(tmp_path / "delta"), key=key),
+        open_stream(str(tmp_path / "by_day"), key=key),
+        open_stream(str(tmp_path / "hive"), key=key),
+    ):
+        assert counted(stream) == wanted, stream.name
+        assert stream.messages == 300
+        some = take_sample(stream, 60)
+        assert (some.messages, some.total) == (60, 300)
+        assert len(set(some.ids.tolist())) > 1
+        assert counted(pickle.loads(pickle.dumps(stream))) == wanted
+
+
+def test_deleted_rows_of_a_delta_table_are_not_read(tmp_path: Path) -> None:
+    deltalake.write_deltalake(str(tmp_path), pa.table(FRAME))
+    deltalake.DeltaTable(str(tmp_path)).delete("user = 'ann'")
+    found = counted(open_stream(str(tmp_path), key="user"))
+    assert {label: rows for (label, _), rows in found.items()} == {"bob": 50, "cy": 50, "null": 50}
+
+
+def test_what_a_frame_lacks_is_a_sentence() -> None:
+    table = pa.table(FRAME)
+    with pytest.raises(ef.EvenflowError, match="no columns 'usr'"):
+        open_table(table, "usr")
+    with pytest.raises(ef.EvenflowError, match="name the key column"):
+        open_table(table, None)
+    with pytest.raises(ef.EvenflowError, match="no file in an empty list"):
+        open_stream([])

@@ -179,7 +179,7 @@ def test_wrong_files_and_columns_get_a_sentence(tmp_path: Path) -> None:
         ),
         (f"{tmp_path}/rows.parquet.gz", {}, r"is Parquet compressed as \.gz; decompress it"),
         (f"{tmp_path}/empty", {}, r"folder .*empty has no data files"),
-        (f"{tmp_path}/delta", {}, r"delta is a Delta table"),
+        (f"{tmp_path}/delta", {}, r"cannot read the Delta table .*delta: "),
         (f"{path}#usr", {}, r"rows\.parquet has no column 'usr'; did you mean 'user'"),
         (f"{path}#zzz", {}, r"rows\.parquet has no column 'zzz'; it has user, item, ts"),
         (f"{path}#user+zzz", {}, r"has no column 'zzz'"),

@@ -13,7 +13,7 @@ from evenflow.advisor.profile import HotKey, Profile, profile
 from evenflow.advisor.recommend import CLOSE, Recommendation, check_work, recommend, suits
 from evenflow.errors import EvenflowError
 from evenflow.schemes import scheme
-from evenflow.streams import FileStream, Stream, open_stream
+from evenflow.streams import FileStream, Stream, open_stream, open_table
 from evenflow.streams.sample import take_sample
 
 SAMPLE = 2_000_000
@@ -140,11 +140,11 @@ class Advice:
 
 
 def advise(
-    stream: Stream | str,
+    data: Any,
+    key: str | Sequence[str] | None = None,
+    *,
     workers: int,
     work: str = "mergeable",
-    *,
-    key: str | Sequence[str] | None = None,
     time: str | None = None,
     cores: int | None = None,
     cost: float | None = None,
@@ -156,15 +156,19 @@ def advise(
 
     Parameters
     ----------
-    stream
-        A stream, or a spec for ``open_stream`` such as ``events.parquet#user_id``.
+    data
+        A Spark, pandas, Polars or Arrow frame; a file, folder (also a Delta table, or partitioned as in
+        ``day=2026-11-16``) or glob pattern, or a list of them; a generator such as ``zipf:z=1.4,keys=1e5``;
+        or a stream. Spark samples its frame and counts it.
+    key
+        Key columns. In a path they may follow a ``#``, as in ``events.parquet#user_id``.
     workers
         Number of workers.
     work
         ``mergeable`` (partial results can be merged, so keys may be split), ``one-owner`` (all rows of a key
         must be on the same worker) or ``stateless``.
-    key, time
-        Key columns and time column of a file.
+    time
+        Time column.
     cores
         Number of cores of the cluster, which process the workers' rows one after the other. Default: one per
         worker.
@@ -196,17 +200,37 @@ def advise(
     if cost is not None and not 0 < cost < math.inf:
         raise EvenflowError(f"cost is {cost}; it must be a positive number of seconds per row.")
     cores = workers if cores is None else min(cores, workers)
-    opened = open_stream(stream, key=key, time=time) if not isinstance(stream, Stream) else stream
     if sample is not None:
         sample = max(1, min(sample, MOST_BITS // workers))
+    opened, total = _open(data, key, time, sample, seed)
     most = sample or opened.messages or 0
     taken = take_sample(opened, sample, _reading(watch, min(most, opened.messages or most)))
+    if total is not None:
+        taken.total, taken.how = total, f"{taken.messages:,} of {total:,} rows, drawn by Spark"
     found = profile(taken, workers)
     routed = shuffled(taken, seed) if found.grouped else taken
     outcomes = compare(routed, workers, contenders(found.keys, found.messages), seed, watch, cores)
     columns = opened.key if isinstance(opened, FileStream) else ("key",)
     chosen = recommend(found, outcomes, workers, work, columns, cores)
     return Advice(workers, work, cores, cost, tuple(columns), found, tuple(outcomes), chosen)
+
+
+def _open(
+    data: Any, key: str | Sequence[str] | None, time: str | None, sample: int | None, seed: int
+) -> tuple[Stream, int | None]:
+    """Return the stream, and the number of all rows if it has only some of them."""
+    if isinstance(data, Stream):
+        return data, None
+    if not hasattr(data, "columns"):
+        return open_stream(data, key=key, time=time), None
+    if not hasattr(data, "isStreaming"):
+        return open_table(data, key, time), None
+    if data.isStreaming:  # a Spark frame, known by its methods: the core does not import PySpark
+        raise EvenflowError("this DataFrame is a stream, which has no end; pass a batch of the same source.")
+    rows = data.count() if sample is not None else 0
+    if sample is None or rows <= sample:
+        return open_table(data, key, time), None
+    return open_table(data.sample(fraction=sample / rows, seed=seed), key, time), rows
 
 
 def _reading(watch: Watch | None, most: int) -> Callable[[int], None] | None:

@@ -70,9 +70,9 @@ def advise(
     with progress("advise") as watch, announce_compilation():
         advice = advise_on(
             data,
-            workers,
-            work,
-            key=columns(key),
+            columns(key),
+            workers=workers,
+            work=work,
             time=time,
             cores=cores,
             cost=cost,

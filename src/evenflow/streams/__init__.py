@@ -7,7 +7,7 @@ from evenflow.streams.evolving import Evolving
 from evenflow.streams.files import FileStream
 from evenflow.streams.generator import Generator
 from evenflow.streams.moving import Burst, Drift
-from evenflow.streams.spelling import GENERATORS, open_stream
+from evenflow.streams.spelling import GENERATORS, open_stream, open_table
 from evenflow.streams.zipf import Uniform, Zipf
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "Uniform",
     "Zipf",
     "open_stream",
+    "open_table",
 ]

@@ -1,8 +1,9 @@
 """Streams from files: finding files and columns, and assigning key ids.
 
 A folder stands for all files in it, recursively, sorted by name; names that begin with ``.`` or ``_`` are
-ignored (as in Spark). A glob pattern such as ``logs/*.csv`` is expanded. All files must have the columns,
-with the same types.
+ignored (as in Spark). Folders of Parquet files such as ``day=2026-11-16`` give a column ``day``. A folder
+with a Delta log is read as the table's newest version. A glob pattern such as ``logs/*.csv`` is expanded. All
+files must have the columns, with the same types.
 
 Composite keys are hashed as Spark hashes several columns. Null is a key like any other, but a stream in which
 every key is null is rejected at its end, since there is nothing to balance.
@@ -41,6 +42,7 @@ from evenflow.spec import whole
 from evenflow.streams.base import CHUNK, Chunk, Stream, join_chunks
 from evenflow.streams.clock import Clock
 from evenflow.streams.data_file import DataFile
+from evenflow.streams.dataset import delta_file, partitioned_file
 from evenflow.streams.numbering import KeyNumbers, fold
 from evenflow.streams.tables import Arrow, Csv, Parquet, Tsv
 from evenflow.streams.text import JsonLines, Text
@@ -58,7 +60,7 @@ class FileStream(Stream):
     Parameters
     ----------
     path
-        A file, folder or glob pattern.
+        A file, folder or glob pattern, or several.
     key
         Key columns.
     time
@@ -79,12 +81,19 @@ class FileStream(Stream):
     ([0, 1, 0], 'bob')
     """
 
-    def __init__(self, path: str, key: Sequence[str], time: str | None = None):
-        self.path = path
+    def __init__(
+        self,
+        path: str | Sequence[str],
+        key: Sequence[str],
+        time: str | None = None,
+        files: list[DataFile] | None = None,
+    ):
+        self.path = path if isinstance(path, str) else ", ".join(path)
         self.key = tuple(key)
         self.time = time
         self.late = 0
-        self.files = find_files(path)
+        self.files = find_files(path) if files is None else files
+        self._parameters = (path, self.key, time, files)
         self._wanted = [*self.key, *([time] if time is not None else [])]
         for number, file in enumerate(self.files):
             file.time = None if time in self.key else time
@@ -193,22 +202,28 @@ class FileStream(Stream):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the parameters: another process reads the files itself."""
-        return type(self), (self.path, self.key, self.time)
+        return type(self), self._parameters
 
 
-def find_files(path: str) -> list[DataFile]:
-    """Return the files that ``path`` stands for: a file, a folder or a glob pattern."""
+def find_files(path: str | Sequence[str]) -> list[DataFile]:
+    """Return the files that ``path`` stands for: a file, a folder or a glob pattern, or several."""
+    if not isinstance(path, str):
+        if not path:
+            raise EvenflowError("there is no file in an empty list; name at least one.")
+        return [file for part in path for file in find_files(os.fspath(part))]
     location = Path(os.path.expanduser(path))
     if location.is_dir():
         if (location / "_delta_log").exists():
-            raise EvenflowError(
-                f"{path} is a Delta table, whose folder also holds deleted rows; export it as plain Parquet."
-            )
+            return [delta_file(str(location))]
         files = sorted(
             file for file in location.rglob("*") if file.is_file() and _is_data(file.relative_to(location))
         )
         if not files:
             raise EvenflowError(f"folder {path} has no data files; give a folder with data, or a file.")
+        if any("=" in part for file in files for part in file.relative_to(location).parts[:-1]) and all(
+            file.suffix.lower() in Parquet.endings for file in files
+        ):
+            return [partitioned_file(str(location), files)]
     elif location.exists():
         files = [location]
     else:

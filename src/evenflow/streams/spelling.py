@@ -14,12 +14,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import unquote
+
+import pyarrow as pa
 
 from evenflow.errors import EvenflowError, nearest
 from evenflow.spec import build
 from evenflow.streams.base import Stream
 from evenflow.streams.countries import Countries
+from evenflow.streams.dataset import table_file
 from evenflow.streams.election import Election
 from evenflow.streams.evolving import Evolving
 from evenflow.streams.files import FileStream, check_columns, find_files
@@ -33,14 +37,16 @@ GENERATORS: dict[str, type[Generator]] = {
 _WORD_AND_COLON = re.compile(r"([A-Za-z][\w-]+)\s*:(?!//)")  # a single letter and a colon is a drive
 
 
-def open_stream(spec: str, key: str | Sequence[str] | None = None, time: str | None = None) -> Stream:
+def open_stream(
+    spec: str | Sequence[str], key: str | Sequence[str] | None = None, time: str | None = None
+) -> Stream:
     """Open a stream.
 
     Parameters
     ----------
     spec
-        A generator such as ``zipf:z=1.4,keys=1e5``, or a file, folder or glob pattern such as
-        ``events.parquet#user_id``.
+        A generator such as ``zipf:z=1.4,keys=1e5``, a file, folder or glob pattern such as
+        ``events.parquet#user_id``, or a list of files.
     key
         Key columns of a file, if they are not in the spec.
     time
@@ -56,6 +62,8 @@ def open_stream(spec: str, key: str | Sequence[str] | None = None, time: str | N
     >>> open_stream("zipf:z=2,keys=1e3,messages=1e6,seed=7").name
     'zipf:z=2,keys=1000,messages=1000000,seed=7'
     """
+    if isinstance(spec, list | tuple) and all(isinstance(part, str | os.PathLike) for part in spec):
+        return _open_files([os.fspath(part) for part in spec], "", key, time)
     if not isinstance(spec, str | os.PathLike) or not os.fspath(spec):
         raise EvenflowError(
             f"a stream must be given as text, not {spec!r}; write {_example(Zipf)} or data.parquet#column."
@@ -87,7 +95,21 @@ def _example(kind: type[Generator]) -> str:
     return kind().name
 
 
-def _open_files(path: str, fragment: str, key: str | Sequence[str] | None, time: str | None) -> FileStream:
+def open_table(data: Any, key: str | Sequence[str] | None, time: str | None = None) -> FileStream:
+    """Open a frame of pandas, Polars or Arrow as a stream."""
+    names = [str(name) for name in (data.column_names if isinstance(data, pa.Table) else data.columns)]
+    what = f"this {type(data).__name__}"
+    keys = _columns(key, names, time, what)
+    for name in [*keys, *([time] if time is not None else [])]:
+        if names.count(name) != 1:
+            raise EvenflowError(f"{what} has {names.count(name) or 'no'} columns {name!r}; it has {names}.")
+    file = table_file(data, list(dict.fromkeys([*keys, *([time] if time is not None else [])])))
+    return FileStream(str(file.path), keys, time, [file])
+
+
+def _open_files(
+    path: str | list[str], fragment: str, key: str | Sequence[str] | None, time: str | None
+) -> FileStream:
     first = find_files(path)[0]
     names = first.columns()
     column, at, clock = (fragment, "", "") if fragment in names else fragment.rpartition("@")
@@ -99,7 +121,7 @@ def _open_files(path: str, fragment: str, key: str | Sequence[str] | None, time:
         time = clock if clock in names else unquote(clock)
     if column and key is not None:
         raise EvenflowError(f"the key is given twice, as {column!r} after # and as {key!r}; choose one.")
-    keys = _columns(column or key, names, time, path)
+    keys = _columns(column or key, names, time, str(path))
     check_columns(first, keys)
     return FileStream(path, keys, time)
 

@@ -1,0 +1,104 @@
+"""Tables in memory, partitioned folders and Delta tables as files of rows, through ``pyarrow.dataset``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from evenflow.errors import EvenflowError
+from evenflow.extras import require
+from evenflow.streams.data_file import DataFile, first_rows
+
+ROWS = 1 << 17  # of a batch
+_BLOCKS = 100  # of a table in memory
+
+
+class Dataset(DataFile):
+    """The fragments of a dataset, one after the other."""
+
+    kind = "a table"
+    endings = ()
+
+    def __init__(self, dataset: Any, name: str):
+        super().__init__(Path(name))
+        self.dataset = dataset
+
+    def columns(self) -> list[str]:
+        """Return the column names, those of partitions included."""
+        return list(self.dataset.schema.names)
+
+    def rows(self) -> int:
+        """Return the number of rows."""
+        with self.reading():
+            return int(self.dataset.count_rows())
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield batches of every fragment."""
+        with self.reading():
+            names = list(dict.fromkeys(columns))
+            yield from self.dataset.to_batches(columns=names, batch_size=ROWS, use_threads=False)
+
+    def part(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield the beginning of every fragment."""
+        names, total, done = list(dict.fromkeys(columns)), self.rows(), 0
+        with self.reading():
+            for fragment in self.dataset.get_fragments():
+                upto = done + fragment.count_rows()
+                share = rows * upto // total - rows * done // total
+                found = fragment.to_batches(self.dataset.schema, names, batch_size=ROWS, use_threads=False)
+                yield from first_rows(found, share)
+                done = upto
+
+
+def table_file(data: Any, columns: Sequence[str]) -> TableFile:
+    """Return a frame of pandas, Polars or Arrow as a file.
+
+    >>> file = table_file(pa.table({"user": ["ann", "bob", "ann"], "page": [1, 2, 3]}), ["user"])
+    >>> file.columns(), file.rows()
+    (['user'], 3)
+    """
+    try:
+        table = pa.table(data.select(list(columns)) if isinstance(data, pa.Table) else data[list(columns)])
+    except pa.ArrowException as error:
+        raise EvenflowError(
+            f"the columns {', '.join(columns)} cannot be read as Arrow ({error}); give each one type."
+        ) from error
+    return TableFile(table, f"a {type(data).__name__}")
+
+
+class TableFile(Dataset):
+    """A table in memory, in blocks from each of which a sample takes the beginning."""
+
+    def __init__(self, table: pa.Table, name: str):
+        size = max(1, -(-table.num_rows // _BLOCKS))
+        blocks = [ds.dataset(table.slice(start, size)) for start in range(0, max(1, table.num_rows), size)]
+        super().__init__(ds.dataset(blocks), name)
+        self.table = table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the table: a dataset cannot be."""
+        return TableFile, (self.table, str(self.path))
+
+
+def delta_file(path: str) -> Dataset:
+    """Return the newest version of a Delta table as a file."""
+    require("deltalake", "state", f"reading the Delta table {path}")
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return Dataset(DeltaTable(path).to_pyarrow_dataset(), path)
+    except DeltaError as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise EvenflowError(f"cannot read the Delta table {path}: {reason}.") from error
+
+
+def partitioned_file(path: str, files: Sequence[Path]) -> Dataset:
+    """Return Parquet files in folders such as ``day=2026-11-16`` as one file with a column ``day``."""
+    hive = ds.partitioning(flavor="hive")
+    names = [str(file) for file in files]
+    return Dataset(ds.dataset(names, format="parquet", partitioning=hive, partition_base_dir=path), path)
