@@ -107,6 +107,28 @@ def test_a_stopped_run_goes_on(spark: Any, tmp_path: Path) -> None:
         run(other, silent)
 
 
+def test_one_file_is_even_in_its_first_batch(spark: Any, tmp_path: Path) -> None:
+    """A single micro-batch has none before it to learn from: its plan comes from a sample of the source."""
+    ids = Zipf(z=1.6, keys=100, messages=40_000, seed=3).generate(0, 40_000).ids
+    (tmp_path / "words.csv").write_text(
+        "\n".join(["key,row", *(f"{key},{row}" for row, key in enumerate(ids))])
+    )
+    for workers in (6, 6):  # and when it goes on, with nothing new to read
+        job = Job(
+            opened(spark, str(tmp_path / "words.csv"), "key"), parse_app("count"), workers, ef.scheme("fill"),
+            checkpoint=str(tmp_path / "checkpoint"),
+        )  # fmt: skip
+        seen = run(job, silent)
+    assert seen.batches == 0
+    assert seen.view["top"][0]["rows"] == np.bincount(ids).max()
+    plain = Job(opened(spark, str(tmp_path / "words.csv"), "key"), parse_app("count"), 6, ef.scheme("key"))
+    assert run(plain, silent).max_over_mean > 2
+    first = Job(opened(spark, str(tmp_path / "words.csv"), "key"), parse_app("count"), 6, ef.scheme("fill"))
+    seen = run(first, silent)
+    assert seen.batches == 1
+    assert seen.max_over_mean == seen.last_max_over_mean < 1.05
+
+
 @pytest.mark.parametrize("lost", ["query", "view.json"])
 def test_half_of_a_checkpoint_is_refused(spark: Any, tmp_path: Path, lost: str) -> None:
     """Spark would begin again at batch 0, which the view has, or the view would begin in the middle."""

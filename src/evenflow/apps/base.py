@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from evenflow.errors import EvenflowError
+from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ _APPS: dict[str, type[App]] = {}
 class AppSetup:
     """Settings of an app's run: key columns, workers, and the folder of its view.
 
-    ``exam`` is the result of `App.exam`: rows held out for evaluation.
+    ``exam`` is the result of `App.exam`: rows held out for evaluation. ``plan`` is for the first micro-batch
+    of a stream, which has none before it to learn from.
     """
 
     key: list[str]
@@ -45,6 +47,7 @@ class AppSetup:
     top: int = 10
     exam: Any = None
     at_once: bool = False  # passes over all rows instead of micro-batches
+    plan: Plan | None = None
 
     @property
     def control(self) -> str:
@@ -77,7 +80,7 @@ class App(ABC):
         rows, by = self.rows(frame, setup)
         return aggregate(
             rows, by, self.aggregator(), self.schema, setup.workers, setup.scheme, setup.mode,
-            output_mode="update" if frame.isStreaming else None, control=setup.control,
+            output_mode="update" if frame.isStreaming else None, control=setup.control, plan=setup.plan,
         )  # fmt: skip
 
     def exam(self, table: DataFrame | None, key: list[str]) -> Any:

@@ -219,8 +219,9 @@ class HeavyHittersApp(App):
 
         rows, by = self.rows(frame, setup)
         balanced = balance(
-            by, setup.workers, setup.scheme, setup.mode, control=setup.control, on_placed=keep_plan
-        )
+            by, setup.workers, setup.scheme, setup.mode, control=setup.control, on_placed=keep_plan,
+            plan=setup.plan,
+        )  # fmt: skip
         return rows.transform(balanced).mapInArrow(
             with_timing(Summarise(self.capacity), setup.control), f"worker int, {self.schema}"
         )

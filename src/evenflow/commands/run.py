@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _BAR = 30
 _MOST_WORKERS = 16  # shown in the table
-UNEVEN = 1.1  # max/mean load worth a hint
 
 
 def complete_app(incomplete: str) -> list[str]:
@@ -149,8 +148,6 @@ def run(
                 stopped = True
     _report(watch.seen, wanted, top, as_json)
     seen = watch.seen
-    if not at_once and seen is not None and seen.batches == 1 and seen.max_over_mean > UNEVEN:
-        notify("only one micro-batch to learn the hot keys from; --at-once plans with all rows first.")
     if stopped:
         again = "a new run starts from the first row" if at_once else "use --checkpoint to be able to resume"
         again = "run the same command again to resume" if checkpoint else again
@@ -324,6 +321,7 @@ def _report(seen: Progress | None, app: App, top: int, as_json: bool) -> None:
                 "rows": seen.total,
                 "rows_per_worker": seen.rows,
                 "max_over_mean": seen.max_over_mean,
+                "last_max_over_mean": seen.last_max_over_mean,
                 "busy_seconds": [round(seconds, 6) for seconds in seen.busy],
                 **(app.answer(seen.view) if seen.view else {}),
             }

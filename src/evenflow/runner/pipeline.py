@@ -25,15 +25,19 @@ from evenflow.apps import parse_app
 from evenflow.apps.base import VIEW_FILE, App, AppSetup, View
 from evenflow.errors import EvenflowError
 from evenflow.files import replace_file
+from evenflow.plan import Plan
 from evenflow.runner.sources import Input, open_input
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import parse_scheme
 from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.operators.balance import balance
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.listener import OBSERVATION_PREFIX
+from evenflow.spark.routing.placed import Placed
 
 CHECK_SECONDS = 0.25
+FIRST_PLAN = "first-plan.json"
 _TAG = "evenflow-run"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")  # how Python ends a traceback
 
@@ -95,6 +99,11 @@ class Progress:
         return max(rows, default=0) * self.workers / max(1, sum(rows))
 
     @property
+    def last_max_over_mean(self) -> float | None:
+        """The same for the last batch alone; None before the first and where there are no batches."""
+        return None if self.last is None else self._fullest(self.last.rows.tolist())
+
+    @property
     def busy(self) -> list[float]:
         """Busy seconds per worker."""
         return [
@@ -115,7 +124,7 @@ class Progress:
         if self.last is None:
             return f"pass {self.batches} over all rows: {total}" if self.batches else "waiting for rows"
         speed = self.last.total / max(self.seconds, 1e-9)
-        load = f"max/mean load {self._fullest(self.last.rows.tolist()):.3f}"
+        load = f"max/mean load {self.last_max_over_mean:.3f}"
         return (
             f"batch {self.last.batch}: {int(self.last.total):,} rows at {speed:,.0f} rows/s, {load}; {total}"
         )
@@ -137,6 +146,7 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
         seen.view = _saved_view(folder).view
         watch(seen)
         setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
+        setup = replace(setup, plan=_first_plan(job, setup))
         (_read_at_once if job.at_once else _stream)(job, setup, seen, watch)
         watch(seen)
         return seen
@@ -170,6 +180,27 @@ def _check_app(job: Job, folder: Path) -> None:
             f"checkpoint {folder} belongs to {file.read_text()}, not to {job.app!r}; use another folder."
         )
     file.write_text(repr(job.app))
+
+
+def _first_plan(job: Job, setup: AppSetup) -> Plan | None:
+    """Return a plan for the first micro-batch, made from the rows that the source has now.
+
+    A resumed run starts from the same plan, since the homes of buckets are part of the query.
+    """
+    plannable = job.scheme.plannable and job.scheme.counts_keys and job.mode != "online"
+    if job.at_once or job.input.table is None or not plannable:
+        return None
+    file = setup.folder / FIRST_PLAN
+    if not file.exists():
+        if (setup.folder / "query").exists():
+            return None  # started without one
+        placed: list[Placed] = []
+        rows, by = job.app.rows(job.input.table, setup)
+        balance(rows, by, job.workers, job.scheme, "planned", on_placed=placed.append)
+        plan = placed[0].plan
+        assert plan is not None
+        replace_file(file, plan.to_json().encode())
+    return Plan.from_json(file.read_text())
 
 
 def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress], None]) -> None:
