@@ -141,13 +141,16 @@ def test_pour_conserves_balances_and_needs_few_homes(
     poured = pour(weights, lives, brought, buckets, shares, tolerance, previous)
     assert poured.carried.sum() == pytest.approx(weights.sum() + brought.sum())
     carried = np.bincount(poured.buckets, brought, n)
+    target = shares / shares.sum() * (weights.sum() + brought.sum())
     for key in range(weights.size):
         part = slice(int(poured.starts[key]), int(poured.starts[key + 1]))
+        emptiest = int(np.argmax(target - carried))  # whoever does not fit there fits nowhere
+        fits = weights[key] <= (target - carried)[emptiest] + tolerance * target[emptiest] - 1e-6
+        assert not fits or part.stop - part.start == 1
         assert poured.parts[part].sum() == pytest.approx(1)
         assert np.unique(poured.homes[part]).size == part.stop - part.start >= 1
         carried += np.bincount(poured.homes[part], poured.parts[part] * weights[key], n)
     assert carried == pytest.approx(poured.carried)
-    target = shares / shares.sum() * (weights.sum() + brought.sum())
     tail = np.bincount(poured.buckets, brought, n)
     assert (poured.carried <= np.maximum(target * (1 + tolerance), tail) + 1e-6).all()
     assert (

@@ -2,8 +2,9 @@
 
 ``pour`` splits keys. Buckets stay in place (only workers overfilled by their buckets alone give some away);
 then the hot keys are poured, hottest first, into the remaining room: into the homes that the key had, then
-its bucket's home, then the emptiest worker. A key is split only where it overflows, so that without an
-earlier plan the whole head needs at most |H| + n - 1 homes.
+its bucket's home, then the emptiest worker. A key that had one home at most and overflows there goes to the
+emptiest worker if it fits there as a whole, so that it is split only where it fits nowhere; without an earlier
+plan the whole head needs at most |H| + n - 1 homes.
 
 ``settle`` splits nothing: hot keys and buckets are units with one owner each. Workers above their share give
 units away, largest first and none larger than the excess, to the emptiest worker, until they are within the
@@ -172,6 +173,11 @@ def _pour(
             else:
                 worker = _emptiest(heap, known, target, carried)
             room = target[worker] - carried[worker]
+            if used == starts[key] and candidates <= 2 and left > room + tolerance * target[worker]:
+                emptiest = _emptiest(heap, known, target, carried)
+                most = target[emptiest] - carried[emptiest]
+                if left <= most + tolerance * target[emptiest]:
+                    worker, room = emptiest, most
             last = step >= candidates and room <= 0  # no worker has room: only rounding is left
             step += 1
             amount = left if last or left <= room + tolerance * target[worker] else room
