@@ -3,8 +3,8 @@
 ``pour`` splits keys. Buckets stay in place (only workers overfilled by their buckets alone give some away);
 then the hot keys are poured, hottest first, into the remaining room: into the homes that the key had, then
 its bucket's home, then the emptiest worker. A key that had one home at most and overflows there goes to the
-emptiest worker if it fits there as a whole, so that it is split only where it fits nowhere; without an earlier
-plan the whole head needs at most |H| + n - 1 homes.
+emptiest worker if it fits there as a whole, so that it is split only where it fits nowhere; without an
+earlier plan the whole head needs at most |H| + n - 1 homes.
 
 ``settle`` splits nothing: hot keys and buckets are units with one owner each. Workers above their share give
 units away, largest first and none larger than the excess, to the emptiest worker, until they are within the

@@ -37,6 +37,7 @@ from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, constant_floats, helper_name, key_hash, quoted
 from evenflow.spark.routing.options import PlacementOptions, check_choice
 from evenflow.spark.routing.placed import Placed
+from evenflow.spark.worker_python import check_worker_python
 
 OUTPUT_MODES = ("append", "update")
 _SESSION = "spark.sessionWindow"
@@ -106,6 +107,7 @@ def aggregate(
     declared = _check_declaration(using, schema)
     _check_output_mode(output_mode, df.isStreaming)
     check_exchangeable(df.schema, "df")
+    check_worker_python(df.sparkSession)
     options = PlacementOptions(
         workers, scheme, mode, sample=sample, order=order, seed=seed, plan=plan, sources=sources,
         control=control,

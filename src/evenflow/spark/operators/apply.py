@@ -21,6 +21,7 @@ from evenflow.spark.operators.place import place
 from evenflow.spark.routing.key_columns import Key, quoted
 from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.placed import Placed
+from evenflow.spark.worker_python import check_worker_python
 
 
 @curried
@@ -85,6 +86,7 @@ def apply(
     declared = parse(schema, "schema")
     arrow = as_arrow(declared, "schema")
     check_exchangeable(df.schema, "df")
+    check_worker_python(df.sparkSession)
     options = (
         PlacementOptions(  # planned, since online routers may temporarily choose different owners for a key
             workers, scheme, "planned", split=False, sample=sample, seed=seed, plan=plan, control=control

@@ -28,6 +28,7 @@ from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.query import StatefulWriter
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.schema import StateLayout, check_storable
+from evenflow.spark.worker_python import check_worker_python
 
 LATE = ("process", "drop")
 CLOCKS = ("processing", "event")
@@ -132,6 +133,7 @@ def stateful(
     check_exchangeable(df.schema, "df")
     key_type = T.StructType([T.StructField(column.name, column.type) for column in keys])
     check_exchangeable(key_type, "key")
+    check_worker_python(df.sparkSession)
     declared = parse(schema, "schema")
     outputs = as_arrow(declared, "schema")
     for field in outputs:

@@ -37,6 +37,7 @@ from evenflow.spark.routing.online_task import OnlineRouting, route_partition
 from evenflow.spark.routing.options import ResolvedOptions
 from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
+from evenflow.spark.worker_python import check_worker_python
 
 log = logging.getLogger("evenflow.spark")
 
@@ -55,6 +56,7 @@ def place_online(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     """
     scheme, workers, control = options.scheme, options.workers, options.control
     require_online(df.sparkSession)
+    check_worker_python(df.sparkSession)
     _check_split(scheme, options.split)
     _check_sources(options.sources)
     reasons = list(options.reasons)

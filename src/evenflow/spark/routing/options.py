@@ -12,6 +12,7 @@ from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import as_scheme
 
+MAX_WORKERS = 100_000  # Spark's driver keeps track of a task each
 MODES = ("auto", "planned", "online")
 ORDERS = ("auto", "as-is", "sort", "content")
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -127,8 +128,10 @@ def check_workers(workers: Any) -> None:
     """Refuse an invalid number of workers."""
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise EvenflowError(f"workers is {workers!r}; pass the number of partitions to balance, 1 or more.")
-    if workers > 2**20:
-        raise EvenflowError(f"workers is {workers}; use at most {2**20}.")
+    if workers > MAX_WORKERS:
+        raise EvenflowError(
+            f"workers is {workers}; pass at most {MAX_WORKERS}, since Spark runs a task for every worker."
+        )
 
 
 def check_settings(df: DataFrame) -> None:
