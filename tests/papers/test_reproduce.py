@@ -265,7 +265,9 @@ def test_a_failed_figure_is_told_at_the_end_with_status_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        papers, "experiments", lambda paper=None: [_experiment("bad", [-1]), _experiment("good", [2])]
+        papers,
+        "experiments",
+        lambda paper=None, on=None: [_experiment("bad", [-1]), _experiment("good", [2])],
     )
     result = CliRunner().invoke(main, ["reproduce", "--out", str(tmp_path), "--jobs", "1"])
     assert result.exit_code == 1

@@ -482,7 +482,7 @@ def test_nothing_is_swept_before_the_two_are_compared(spark: Any, tmp_path: Path
     assert before
     if running:
         query.feed()
-        with pytest.raises(Exception, match=r"version 2 of the state at .* is gone"):
+        with pytest.raises(Exception, match=r"version 2 of the state at .* has disappeared"):
             waiting.processAllAvailable()
         waiting.stop()
     else:

@@ -107,6 +107,9 @@ def test_a_skewed_frame_is_even_with_one_exchange(spark: Any) -> None:
     assert plain.max() / plain.mean() > 3
     assert exchanges(out) == (1, 0) == exchanges(df.repartition(16, "word"))
     assert "hot keys with" in got[0].explain()
+    counts = {row["word"]: row["count"] for row in df.groupBy("word").count().collect()}
+    hottest = sorted(counts, key=lambda word: -counts[word])[:3]
+    assert all(f"  key {word!r} " in got[0].explain() for word in hottest)  # by value, not by hash
     assert "auto chose planned: fill can be planned" in got[0].explain()
     # the plan can be used again, without a look at the rows
     again = df.transform(balance("word", workers=16, plan=got[0].plan, on_placed=got.append))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 _MOST_HOMES = 8  # shown per key
 
 
-def explain(plan: Plan, previous: Plan | None = None, top: int = 10) -> str:
-    """Describe a plan, its ``top`` hottest keys and what changed since ``previous``."""
+def explain(
+    plan: Plan, previous: Plan | None = None, top: int = 10, labels: Mapping[int, str] | None = None
+) -> str:
+    """Describe a plan, its ``top`` hottest keys, by their ``labels`` or hashes, and what changed."""
     several = int((np.diff(plan.starts) > 1).sum())
     lines = [
         f"{plan.workers} workers; expected maximum load {plan.max_over_mean:.3f} times the mean",
@@ -27,7 +30,8 @@ def explain(plan: Plan, previous: Plan | None = None, top: int = 10) -> str:
         shown = ", ".join(map(str, homes[:_MOST_HOMES]))
         if len(homes) > _MOST_HOMES:
             shown += f", ... ({len(homes)} in total)"
-        lines.append(f"  key {int(plan.keys[i]):016x} {plan.weights[i]:7.2%} -> {shown}")
+        key = (labels or {}).get(int(plan.keys[i]), f"{int(plan.keys[i]):016x}")
+        lines.append(f"  key {key} {plan.weights[i]:7.2%} -> {shown}")
     if previous is not None:
         lines.append(changes(plan, previous))
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -149,7 +150,9 @@ class Plan:
         rows = np.asarray(hashes)
         return self.table.route(rows, check_draws(draws, rows.size))
 
-    def explain(self, previous: Plan | None = None, top: int = 10) -> str:
+    def explain(
+        self, previous: Plan | None = None, top: int = 10, labels: Mapping[int, str] | None = None
+    ) -> str:
         """Describe the plan as text.
 
         Parameters
@@ -158,6 +161,8 @@ class Plan:
             An earlier plan; what changed since is described as well.
         top
             Number of hot keys to list.
+        labels
+            Names of keys, by their hashes; other keys are shown by their hash.
 
         Examples
         --------
@@ -169,7 +174,7 @@ class Plan:
         all other keys: 128 buckets with one home each
           key 0000000000000007  60.00% -> 0, 1
         """
-        return explain.explain(self, previous, top)
+        return explain.explain(self, previous, top, labels)
 
     def changes(self, previous: Plan) -> str:
         """Describe in one line what changed since the plan ``previous``."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
-from evenflow.spark.routing.key_columns import KeyColumn, quoted
+from evenflow.spark.routing.key_columns import KeyColumn, key_hash, quoted
+
+_NAMED = 10  # keys that explain shows by value
+_LOOKED_AT = 10_000  # rows of these keys
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,24 @@ class Placed:
         return [*(key.frame_name for key in self.keys if key.is_helper), self.worker]
 
     def explain(self) -> str:
-        """Return a description of what was chosen and why, and of the plan."""
+        """Return a description of what was chosen and why, and of the plan.
+
+        In batch, a small job looks up the values of the hottest keys.
+        """
         lines = [f"{self.mode} {self.scheme} on {self.workers} workers", *self.reasons]
-        return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)
+        if self.plan is not None:
+            lines.append(self.plan.explain(labels=self._labels()))
+        return "\n".join(lines)
+
+    def _labels(self) -> dict[int, str]:
+        """Return the values of the hottest keys by hash, from the first rows that have one of them."""
+        if self.plan is None or not self.plan.keys.size or self.frame.isStreaming:
+            return {}
+        hashes = self.plan.keys[:_NAMED].view(np.int64).tolist()
+        hashed = key_hash(self.keys)
+        values = [
+            F.coalesce(F.col(quoted(key.frame_name)).cast("string"), F.lit("null")) for key in self.keys
+        ]
+        rows = self.frame.where(f"{hashed} in ({', '.join(map(str, hashes))})").limit(_LOOKED_AT)
+        named = rows.select(F.expr(hashed).alias("hash"), F.concat_ws(", ", *values).alias("key"))
+        return {row["hash"] % 2**64: repr(row["key"]) for row in named.distinct().collect()}
