@@ -185,10 +185,10 @@ def loads(
 
 def _from_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
     keyed, keys = with_keys(df, key)
-    shown = F.to_json(F.struct(*(F.col(quoted(column.frame_name)).alias(column.name) for column in keys)))
+    value = F.struct(*(F.col(quoted(column.frame_name)).alias(column.name) for column in keys))
     pairs = (
         keyed.select(
-            F.spark_partition_id().alias("worker"), F.expr(key_hash(keys)).alias("hash"), shown.alias("key")
+            F.spark_partition_id().alias("worker"), F.expr(key_hash(keys)).alias("hash"), value.alias("key")
         )
         .groupBy("worker", "hash")
         .agg(F.count(F.lit(1)).alias("rows"), F.first("key").alias("key"))
@@ -203,7 +203,8 @@ def _from_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads
             F.first("key").alias("key"),
         )
         distinct = per_key.count()
-        hot = per_key.orderBy(F.desc("rows"), "hash").limit(top).collect()
+        hottest = per_key.orderBy(F.desc("rows"), "hash").limit(top)
+        hot = hottest.select("rows", "homes", F.to_json("key").alias("key")).collect()
     finally:
         pairs.unpersist()
     workers = max([workers or 1, *(worker + 1 for worker in by_worker)])
