@@ -15,9 +15,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from evenflow.spark.session import LOCAL
-from spark import connect_aggregate, connect_balance, connect_stateful
+from spark import connect_aggregate, connect_apps, connect_balance, connect_stateful
 
-PARTS = {"aggregate": connect_aggregate, "balance": connect_balance, "stateful": connect_stateful}
+PARTS = {
+    "aggregate": connect_aggregate,
+    "balance": connect_balance,
+    "stateful": connect_stateful,
+    "apps": connect_apps,
+}
 
 
 def main(folder: Path) -> dict[str, Any]:

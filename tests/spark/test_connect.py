@@ -57,3 +57,6 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     assert "continues with batch 3, so batches 0 to 2 would be missing" in stateful.pop("no state")
     assert "is new and starts with batch 0" in stateful.pop("new checkpoint")
     assert stateful == {"workers": 3, "rows": 100, "state": True, "outputs": True}
+    assert found["apps"] == dict.fromkeys(
+        ["count, stream", "count, at once", "heavy-hitters, stream", "heavy-hitters, at once"], True
+    )
