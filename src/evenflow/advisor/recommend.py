@@ -216,7 +216,8 @@ def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> st
     options = "" if chosen.scheme.name == "fill" else f", scheme={json.dumps(chosen.scheme.name)}"
     whole = (
         f"# For whole groups, instead of df.groupBy({', '.join(names)}).applyInPandas(function, schema):\n"
-        f'# evenflow.spark.apply(df, {column}, using=function, schema=schema, workers={workers}, rows="pandas")'
+        f"# evenflow.spark.apply(df, {column}, using=function, schema=schema, workers={workers}, "
+        'rows="pandas")'
     )
     if work == "one-owner":
         line = f"balance({column}, workers={workers}{options}, split=False))  # instead of {spark}"

@@ -16,8 +16,8 @@ from evenflow.report.page import render, write_page
 from evenflow.report.style import GREY, as_svg, colour_of
 
 LINE = """\
-df.transform(balance("user_id", workers=64))               # a hot key is then in several partitions
-df.transform(balance("user_id", workers=64, split=False))  # every key in one, as after repartition(64, "user_id")
+df.transform(balance("user_id", workers=64))  # a hot key is then in several partitions
+df.transform(balance("user_id", workers=64, split=False))  # every key in one, as after repartition
 """
 
 
