@@ -103,11 +103,13 @@ def draw(kind: type[Scheme], hottest: np.ndarray, hashes: np.ndarray, path: Path
         left, right = drawn.subplots(1, 2)
         for routed, colour, label in ((plain, GREY, "key"), (workers, colour_of(kind.name), kind.name)):
             loads = np.sort(np.bincount(routed, minlength=WORKERS))[::-1] / (hashes.size / WORKERS)
-            left.bar(np.arange(WORKERS), loads, color=colour, alpha=0.75, label=label, width=0.9)
+            left.bar(np.arange(1, WORKERS + 1), loads, color=colour, alpha=0.75, label=label, width=0.9)
         left.set(xlabel="worker, fullest first", ylabel="load / mean", title="Load")
+        left.set(xlim=(0.4, WORKERS + 0.6), xticks=(1, 8, 16, 24, 32))
         left.legend()
         right.bar(np.arange(1, SHOWN + 1), homes, color=colour_of(kind.name), width=0.85)
         right.set(xlabel="key, hottest first", ylabel="workers", ylim=(0, WORKERS), title="Workers of a key")
+        right.set(xlim=(0.4, SHOWN + 0.6), xticks=(1, 10, 20, 30, 40), yticks=(0, 8, 16, 24, 32))
         return drawn
 
     save(figure, path)
