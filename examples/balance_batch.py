@@ -1,4 +1,4 @@
-"""Balance a batch with one line instead of repartition, and compare the loads.
+"""Balance a batch with one line, and compare the loads with those of repartition.
 
 python examples/balance_batch.py
 """

@@ -79,14 +79,16 @@ def test_every_public_name_is_in_the_reference(package: str) -> None:
     assert set(importlib.import_module(package).__all__) <= documented
 
 
-def test_every_scheme_is_in_the_reference_and_linked_to_its_file() -> None:
+def test_every_scheme_is_in_the_reference_and_in_the_table_and_its_page_names_its_file() -> None:
     reference = (ROOT / "docs" / "reference" / "schemes.md").read_text()
-    readme = (ROOT / "README.md").read_text()
+    table = (ROOT / "docs" / "schemes" / "index.md").read_text()
     for name, kind in ef.list_schemes().items():
         if kind.__module__.startswith("evenflow."):
             assert f"::: {kind.__module__}.{kind.__name__}\n" in reference
+            assert f"| [{name}]({name}.md) | {kind.paper} |" in table
             file = f"src/{kind.__module__.replace('.', '/')}.py"
-            assert f"[{name}](docs/schemes/{name}.md) ([source]({file}))" in readme
+            assert (ROOT / file).exists()
+            assert f"Source: `{file}`" in (ROOT / "docs" / "schemes" / f"{name}.md").read_text()
 
 
 @pytest.mark.parametrize("kind", ef.list_schemes().values(), ids=ef.list_schemes())

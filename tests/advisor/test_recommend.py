@@ -265,15 +265,28 @@ def test_the_lines_fit_the_spark_operators(work: str) -> None:
 
     fill = next(found for found in advice_on(SKEWED).outcomes if found.spelling == "fill")
     code = code_for(fill, work, 64, ["user_id"])
-    remark = code.splitlines()[-1].removeprefix("# ")
-    for line in (code, remark):
+    commented = [line.removeprefix("# ") for line in code.splitlines() if line.startswith("# ")]
+    lines = [code, *(line for line in commented if not line.endswith(":"))]
+    for line in lines:
         for call in ast.walk(ast.parse(line)):
             if isinstance(call, ast.Call) and _called(call) in {"balance", "apply", "aggregate"}:
                 operator = getattr(evenflow.spark, _called(call))
                 options = {option.arg: None for option in call.keywords if option.arg}
                 in_front = isinstance(call.args[0], ast.Name)  # df; else it is for df.transform
                 inspect.signature(operator).bind(*call.args if in_front else (None, *call.args), **options)
-    assert ("apply(" if work == "one-owner" else "aggregate(") in remark
+    called = [
+        name for name in ("balance(", "apply(", "aggregate(") if any(name in line for line in lines[1:])
+    ]
+    assert called == (["apply("] if work == "one-owner" else ["balance(", "apply(", "aggregate("])
+
+
+def test_a_line_that_splits_keys_says_so_and_shows_the_swap_for_repartition() -> None:
+    fill = next(found for found in advice_on(SKEWED).outcomes if found.spelling == "fill")
+    [line] = [line for line in code_for(fill, "mergeable", 64, ["k"]).splitlines() if line.startswith("df =")]
+    assert "several partitions" in line
+    assert "repartition" not in line
+    [line] = [line for line in code_for(fill, "one-owner", 64, ["k"]).splitlines() if line.startswith("df =")]
+    assert 'split=False))  # instead of df.repartition(64, "k")' in line
 
 
 def _called(call: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 
 from evenflow.advisor.profile import Trace
 from evenflow.errors import EvenflowError
+from evenflow.report.demo import draw_before_and_after
 from evenflow.report.figures import (
     Point,
     draw_balance_and_memory,
@@ -139,7 +141,58 @@ def test_every_point_has_its_name_inside_the_figure_and_on_no_other_name() -> No
 def test_points_of_one_place_share_a_name_but_the_chosen_stands_alone() -> None:
     points = [Point("a", "key", 1, 2), Point("b", "key", 1, 2), Point("best", "fill", 1, 2, chosen=True)]
     figure = drawn(lambda: draw_balance_and_memory(points))
-    assert {text.get_text() for text in figure.axes[0].texts} == {"best", "a, b"}
+    assert {text.get_text() for text in figure.axes[0].texts if text.get_text()} == {"best", "a, b"}
+
+
+def test_a_label_away_from_its_point_is_connected_to_it() -> None:
+    crowd = [Point(f"scheme-{i}", "key", 1 + 0.05 * i, 2.0) for i in range(12)]
+    figure = drawn(lambda: draw_balance_and_memory(crowd))
+    axes = figure.axes[0]
+    labels = [text for text in axes.texts if text.get_text()]
+    lines = [text.xy for text in axes.texts if not text.get_text()]
+    for label in labels:
+        box, (_, y) = label.get_window_extent(), axes.transData.transform(label.xy)
+        assert (label.xy in lines) == (not box.y0 <= y <= box.y1)
+    assert 0 < len(lines) < len(labels)
+
+
+def test_an_axis_starts_at_zero_or_says_that_it_is_logarithmic() -> None:
+    several = [simulate(name, STREAM, workers) for workers in (2, 4) for name in ("key", "fill")]
+    queues = [simulate(name, STREAM, 4, queueing=Queueing(capacity="1x5,3x1")) for name in ("key", "fill")]
+    figures = [
+        drawn(lambda: draw_simulation(several, ["key", "fill"] * 2)),
+        drawn(lambda: draw_simulation(queues, ["key", "fill"])),
+        drawn(lambda: draw_balance_and_memory([Point("a", "key", 1, 2), Point("b", "fill", 3, 1)])),
+        drawn(lambda: draw_loads({"key": np.array([1, 7, 4])})),
+    ]
+    for axes in (axes for figure in figures for axes in figure.axes):
+        for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
+            low = min(axis.get_view_interval())
+            assert (scale == "log") == ("log scale" in axis.label.get_text())
+            assert scale == "log" or low <= 0.5  # workers are numbered from 1, and their bars centred
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8, 16, 17, 64, 100])
+def test_only_workers_that_exist_have_a_tick(workers: int) -> None:
+    loads = np.arange(1, workers + 1)
+    first, last = (
+        drawn(lambda: draw_loads({"key": loads})).axes[0],
+        drawn(lambda: before_and_after(loads)).axes,
+    )
+    for axes, numbers in ((first, range(1, workers + 1)), *((axes, range(workers)) for axes in last)):
+        low, high = axes.get_xlim()
+        assert {tick for tick in axes.get_xticks() if low <= tick <= high} <= set(numbers)
+
+
+def before_and_after(rows: Any) -> Figure:
+    seen = SimpleNamespace(rows=rows.tolist(), max_over_mean=rows.max() / rows.mean())
+    runs = {scheme: SimpleNamespace(scheme=scheme, seen=seen, seconds=12.34) for scheme in ("key", "fill")}
+    return draw_before_and_after(SimpleNamespace(runs=runs))
+
+
+def test_seconds_are_in_the_titles_of_before_and_after() -> None:
+    titles = [axes.get_title(loc="left") for axes in drawn(lambda: before_and_after(np.array([3, 1]))).axes]
+    assert titles == ["hashing: 12.3 s, fullest 1.50 x mean", "evenflow: 12.3 s, fullest 1.50 x mean"]
 
 
 def test_known_schemes_have_colours_of_their_own() -> None:
@@ -162,7 +215,7 @@ def test_a_simulation_shows_imbalance_over_time_and_loads() -> None:
 def test_several_numbers_of_workers_are_the_axis() -> None:
     results = [simulate(name, STREAM, workers) for workers in (2, 4) for name in ("key", "fill")]
     figure = drawn(lambda: draw_simulation(results, ["key", "fill"] * 2))
-    assert [axes.get_xlabel() for axes in figure.axes] == ["workers", "workers"]
+    assert [axes.get_xlabel() for axes in figure.axes] == ["workers, log scale"] * 2
     memory = figure.axes[1].get_lines()[1]
     assert memory.get_xdata().tolist() == [2, 4]
     assert memory.get_ydata().tolist() == [results[1].numbers["memory"], results[3].numbers["memory"]]

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from evenflow.spark import balance, loads
 from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.monitoring.job_description import job_description
 from evenflow.testing import wait_for
 from spark.stream_files import read_batches, write_batches
 from spark.tricky_rows import arriving, tricky_rows
@@ -27,6 +28,11 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     seen["batch"] = loads(out, "k", workers=4).max_over_mean
     online = df.repartition(3).transform(balance("k", 4, "d-choices", "online"))
     seen["online"] = loads(online, "k", workers=4).max_over_mean
+
+    with job_description(spark, "count, then plan"):  # a tag must not contain a comma
+        seen["tags"] = [sorted(spark.getTags())]
+        spark.range(1).collect()
+    seen["tags"].append(sorted(spark.getTags()))
 
     seen["order"] = places(spark, 1) == places(spark, 2)
 

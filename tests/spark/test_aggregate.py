@@ -194,6 +194,18 @@ def test_an_exception_names_the_key_and_the_class(spark: Any, method: str) -> No
         found.collect()
 
 
+def test_reduce_that_takes_arrow_for_pandas_is_told_of_rows(spark: Any) -> None:
+    def reduce(self: Any, state: Any, rows: Any) -> Any:
+        return rows.groupby("k")
+
+    df = spark.createDataFrame(table("string", 20, 50.0, 1))
+    using = type("Pandas", (Profile,), {"reduce": reduce})()
+    with pytest.raises(
+        Exception, match=r'Pandas\.reduce failed for key k=.*set rows = "pandas" in the class'
+    ):
+        aggregate(df, "k", using, SCHEMA, workers=2).collect()
+
+
 def test_a_result_that_does_not_fit_names_column_and_class(spark: Any) -> None:
     df = spark.createDataFrame(table("string", 20, 50.0, 1))
     with pytest.raises(

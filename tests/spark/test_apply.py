@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -134,6 +135,67 @@ def test_an_exception_names_the_key_and_the_function(spark: Any) -> None:
         apply(df, "k", fit_model, "k long", workers=2).collect()
     with pytest.raises(Exception, match="fit_model returned no column 'mape' for key k="):
         apply(df, "k", fit_model, "k long, mape double", workers=2).collect()
+
+
+def annotated() -> dict[str, Any]:
+    """Return functions over groups; local ones, since Spark's Python workers do not have this module."""
+
+    def takes_frame(group: pd.DataFrame) -> pd.DataFrame:
+        return group
+
+    def takes_key_and_frame(key: tuple[Any, ...], group: pd.DataFrame) -> Any:
+        return group
+
+    def returns_frame(group) -> pd.DataFrame:  # type: ignore[no-untyped-def]
+        return group
+
+    def takes_unknown_name(group: pd.DataFrame, other: Missing = None) -> Any:  # type: ignore[name-defined]  # noqa: F821
+        return group
+
+    def takes_table(group: pa.Table) -> pa.Table:
+        return group
+
+    functions = (takes_frame, takes_key_and_frame, returns_frame, takes_unknown_name, takes_table)
+    return {function.__name__: function for function in functions}
+
+
+@pytest.mark.parametrize("name", sorted(annotated().keys() - {"takes_table"}))
+def test_a_function_annotated_with_pandas_is_told_of_rows(spark: Any, name: str) -> None:
+    df, function = spark.range(4).toDF("k"), annotated()[name]
+    with pytest.raises(EvenflowError, match=rf'{name} .*DataFrame.*; pass rows="pandas"'):
+        apply(df, "k", function, "k long", workers=2)
+    assert apply(df, "k", function, "k long", workers=2, rows="pandas").count() == 4
+
+
+def test_a_function_annotated_with_arrow_is_told_of_rows(spark: Any) -> None:
+    df = spark.range(4).toDF("k")
+    with pytest.raises(EvenflowError, match=r'takes_table .*pyarrow.Table.*; pass rows="arrow"'):
+        apply(df, "k", annotated()["takes_table"], "k long", workers=2, rows="pandas")
+
+
+USED_AS_PANDAS: dict[str, Any] = {
+    "attribute of a frame": lambda group: group.groupby("k").sum(),
+    "indexer": lambda group: group.iloc[:1],
+    "column as attribute": lambda group: group.k,
+    "attribute of a column": lambda group: group["k"].mean(),
+    "operator": lambda group: group["k"] + 1,
+    "list of columns": lambda group: group[["k"]],
+    "returned frame": lambda group: group.to_pandas(),
+}
+
+
+@pytest.mark.parametrize("use", sorted(USED_AS_PANDAS))
+def test_a_function_that_takes_arrow_for_pandas_is_told_of_rows(spark: Any, use: str) -> None:
+    df = spark.range(4).toDF("k")
+    with pytest.raises(Exception, match=r'for key k=.*pass rows="pandas"'):
+        apply(df, "k", USED_AS_PANDAS[use], "k long", workers=1).collect()
+
+
+def test_other_failures_are_not_blamed_on_pandas(spark: Any) -> None:
+    df = spark.range(4).toDF("k")
+    with pytest.raises(Exception, match="no attribute 'misspelt'") as caught:
+        apply(df, "k", lambda group: group.misspelt, "k long", workers=1).collect()
+    assert "pandas" not in str(caught.value).split("misspelt'")[1].splitlines()[0]
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {

@@ -263,6 +263,33 @@ def test_bad_input_gets_a_sentence(spark: Any) -> None:
     bad(df, "plan is for 4 workers but workers is 5", "user", 5, plan=plan)
 
 
+def test_the_counting_job_says_what_it_is_and_leaves_the_users_description(spark: Any) -> None:
+    context = spark.sparkContext
+    store = context._jsc.sc().statusStore()
+
+    def described() -> dict[int, str]:
+        jobs = store.jobsList(None)
+        found = [jobs.apply(index) for index in range(jobs.size())]
+        return {job.jobId(): job.description().get() for job in found if job.description().isDefined()}
+
+    before = described()
+    context.setJobDescription("mine")
+    try:
+        df = spark.range(1000).selectExpr("id % 7 as k", "id")
+        even = df.transform(balance("k", workers=3))
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        counting = {job: text for job, text in described().items() if job not in before}
+        assert counting
+        assert all("evenflow: count the keys (k)" in text for text in counting.values())
+        assert context.getLocalProperty("spark.job.description") == "mine"
+        even.collect()
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        texts = {text for job, text in described().items() if job not in before and job not in counting}
+        assert texts == {"mine"}
+    finally:
+        context.setLocalProperty("spark.job.description", None)
+
+
 def test_settings_that_would_undo_it_are_refused(spark: Any) -> None:
     setting = "spark.sql.requireAllClusterKeysForDistribution"
     spark.conf.set(setting, "true")

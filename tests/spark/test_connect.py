@@ -46,6 +46,7 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     assert balanced["same"]
     assert balanced["batch"] < 1.2
     assert balanced["online"] < 1.2
+    assert balanced["tags"] == [["count; then plan"], []]
     assert balanced["order"]
     assert balanced["stream"] < 1.35  # 250 rows each
     assert balanced["rows"] == 4000

@@ -214,21 +214,23 @@ def code_for(chosen: Outcome, work: str, workers: int, key: Sequence[str]) -> st
     if chosen.scheme.name == "key":
         return f"df = {spark}"
     options = "" if chosen.scheme.name == "fill" else f", scheme={json.dumps(chosen.scheme.name)}"
+    whole = (
+        f"# For whole groups, instead of df.groupBy({', '.join(names)}).applyInPandas(function, schema):\n"
+        f"# evenflow.spark.apply(df, {column}, using=function, schema=schema, workers={workers}, "
+        'rows="pandas")'
+    )
     if work == "one-owner":
-        options += ", split=False"
-        rest = (
-            f"# Whole groups: instead of df.groupBy({', '.join(names)}).applyInArrow(function, schema), use\n"
-            f"# evenflow.spark.apply(df, {column}, using=function, schema=schema, workers={workers})"
-        )
-    else:
-        rest = (
-            "# A hot key is now on several workers: merge its partial results, or let evenflow merge them:\n"
-            f"# evenflow.spark.aggregate(df, {column}, using=YourAggregator(), schema=schema, "
-            f"workers={workers})"
-        )
+        line = f"balance({column}, workers={workers}{options}, split=False))  # instead of {spark}"
+        return f"from evenflow.spark import balance\n\ndf = df.transform({line}\n{whole}"
     return (
         "from evenflow.spark import balance\n\n"
-        f"df = df.transform(balance({column}, workers={workers}{options}))  # instead of {spark}\n{rest}"
+        f"df = df.transform(balance({column}, workers={workers}{options}))  "
+        "# a hot key is then in several partitions\n"
+        f"# For every key in one partition, as after {spark}:\n"
+        f"# df = df.transform(balance({column}, workers={workers}, split=False))\n"
+        f"{whole}\n"
+        "# For work per key whose partial results can be merged:\n"
+        f"# evenflow.spark.aggregate(df, {column}, using=YourAggregator(), schema=schema, workers={workers})"
     )
 
 

@@ -15,19 +15,23 @@ from evenflow import __version__
 from evenflow.report.page import render, write_page
 from evenflow.report.style import GREY, as_svg, colour_of
 
-LINE = 'df.transform(balance("user_id", workers=64))     # instead of df.repartition(64, "user_id")'
+LINE = """\
+df.transform(balance("user_id", workers=64))  # a hot key is then in several partitions
+df.transform(balance("user_id", workers=64, split=False))  # every key in one, as after repartition
+"""
 
 
 def draw_before_and_after(stream: Any) -> Figure:
     """Draw the load of every worker, hashing on the left, evenflow on the right."""
-    figure = Figure(figsize=(7.2, 2.7), layout="constrained")
+    figure = Figure(figsize=(8.4, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, title, run in ((left, "hashing", stream.runs["key"]), (right, "evenflow", stream.runs["fill"])):
         rows = np.array(run.seen.rows)
         axes.bar(np.arange(rows.size), rows / rows.mean(), color=colour_of(run.scheme), width=0.85)
         axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(title=f"{title}: max/mean {run.seen.max_over_mean:.2f}", xlabel="worker")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.set(title=f"{title}: {run.seconds:.1f} s, fullest {run.seen.max_over_mean:.2f} x mean")
+        axes.set(xlabel="worker", xlim=(-0.6, rows.size - 0.4))  # no tick for a worker that does not exist
     left.set_ylabel("rows / mean")
     return figure
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from evenflow.advisor.profile import Trace
 from evenflow.advisor.recommend import plain_label
@@ -20,6 +21,7 @@ from evenflow.report.style import GREY, INK, colour_of, log_axis, percent, plain
 from evenflow.simulator import Result
 
 LOWEST_IMBALANCE = 1e-7  # drawn for zero on a logarithmic axis
+LOG_SCALE = "log scale"  # said beside every axis that does not start at 0
 _LINES = ("-", "--", ":", "-.")
 _LINE_COLOURS = ("#1f5fbf", "#c8442f", "#2f9e6e", "#e0912f", "#7a4fb5", "#0f9db0", "#b0407f", "#8a6d1d")
 
@@ -73,7 +75,7 @@ def _by_worker(axes: Any, values: Mapping[str, Float64Array], schemes: Mapping[s
         drawn.append(scheme)
     axes.set_ylim(0, 1.12 * highest)
     axes.set_xlim(0.5, max(value.size for value in values.values()) + 0.5)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("worker, fullest first")
 
 
@@ -148,8 +150,8 @@ def draw_balance_and_memory(points: Sequence[Point]) -> Figure:
             zorder=4 if point.chosen else 3,
         )
     _label_points(figure, axes, points)
-    axes.set_xlabel("memory: copies of state per key (key grouping: 1)")
-    axes.set_ylabel("max/mean load")
+    axes.set_xlabel(f"memory: copies of state per key (key grouping: 1), {LOG_SCALE}")
+    axes.set_ylabel(f"max/mean load, {LOG_SCALE}")
     return figure
 
 
@@ -177,7 +179,21 @@ def _label_points(figure: Figure, axes: Any, points: Sequence[Point]) -> None:
         x, y = positions[group[0]]
         right, up = _free_offset(x, y, box.width, box.height, scale, taken, inside)
         text.set_position((right / scale, up / scale))
+        if up > 0 or up + box.height < 0:  # not at the same height: a line shows whose label it is
+            _connect(axes, (first.memory, first.max_over_mean), right, up, box, scale)
         taken.append((x + right, y + up, x + right + box.width, y + up + box.height))
+
+
+def _connect(axes: Any, point: tuple[float, float], right: float, up: float, box: Any, scale: float) -> None:
+    """Draw a line from a point to the nearest position on the edge of its label."""
+    nearest = min(max(0.0, right), right + box.width), up if up > 0 else up + box.height
+    axes.annotate(
+        "",
+        point,
+        (nearest[0] / scale, nearest[1] / scale),
+        textcoords="offset points",
+        arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 4},
+    )
 
 
 def _neighbours(points: Sequence[Point], positions: Sequence[Any], reach: float) -> list[list[int]]:
@@ -297,7 +313,7 @@ def _over_time(axes: Any, results: Sequence[Result], labels: Sequence[str], fiel
     axes.set_xlim(0, results[0].messages)
     axes.set_title(f"{_UNEVEN[field][0]} over time")
     axes.set_xlabel("messages")
-    axes.set_ylabel(_UNEVEN[field][1])
+    axes.set_ylabel(f"{_UNEVEN[field][1]}, {LOG_SCALE}")
 
 
 def _or_nothing(value: float) -> str:
@@ -329,9 +345,9 @@ def _against_workers(
     log_axis(axes, "x", plain_number)
     numbers = sorted({result.workers for result in results})
     axes.set_xticks(numbers, [plain_number(number) for number in numbers])
-    axes.set_xlabel("workers")
+    axes.set_xlabel(f"workers, {LOG_SCALE}")
     axes.set_title(title)
-    axes.set_ylabel(_UNEVEN[field][1] if field in _UNEVEN else field)
+    axes.set_ylabel(f"{_UNEVEN[field][1] if field in _UNEVEN else field}, {LOG_SCALE}")
 
 
 def _latencies(axes: Any, results: Sequence[Result], labels: Sequence[str], several: bool) -> None:
@@ -348,8 +364,9 @@ def _latencies(axes: Any, results: Sequence[Result], labels: Sequence[str], seve
     axes.set_yticks(range(len(shown)), shown)
     axes.invert_yaxis()
     values = [result.numbers[name] for result in results for name in names]
-    if max(values) > 20 * min(values) > 0:
+    wide = max(values) > 20 * min(values) > 0
+    if wide:
         axes.set_xlim(0.5 * min(values), 1.5 * max(values))
         log_axis(axes, "x", plain_number)
     axes.set_title("Latency: p50, p95, p99 (dark to light), mean (bar)")
-    axes.set_xlabel("seconds")
+    axes.set_xlabel(f"seconds, {LOG_SCALE}" if wide else "seconds")

@@ -54,7 +54,8 @@ class AggregatePass:
 
     def _failure(self, method: str, keys: Sequence[pa.Array], row: int, error: Exception) -> Exception:
         name = f"{type(self.aggregator).__name__}.{method}"
-        return failure(name, key_text(self.layout.key_names, keys, row), error)
+        pandas_by = 'set rows = "pandas" in the class' if self.aggregator.rows == "arrow" else ""
+        return failure(name, key_text(self.layout.key_names, keys, row), error, pandas_by)
 
     def _to_batch(self, keys: list[pa.Array], states: list[State]) -> pa.RecordBatch:
         """Return keys with their states, or with their results."""

@@ -85,7 +85,9 @@ class WholeGroups:
             else:
                 result = self.function(group)
         except Exception as error:
-            raise failure(self.name, key_text(self.layout.key_names, keys, row), error) from error
+            pandas_by = 'pass rows="pandas"' if self.rows == "arrow" else ""
+            key_label = key_text(self.layout.key_names, keys, row)
+            raise failure(self.name, key_label, error, pandas_by) from error
         if isinstance(result, pa.Table) and self._fits(result):
             return result
         return self._fitted(result, key_text(self.layout.key_names, keys, row))
@@ -105,9 +107,11 @@ class WholeGroups:
             found = result.schema.names
         else:
             wanted = "pandas DataFrame" if self.rows == "pandas" else "pyarrow Table"
+            is_pandas = type(result).__module__.partition(".")[0] == "pandas"
+            hint = ', or pass rows="pandas" to work on pandas DataFrames' if is_pandas else ""
             raise EvenflowError(
                 f"{self.name} returned a {type(result).__name__} for {key}; return a {wanted} with the "
-                f"columns {', '.join(names)}."
+                f"columns {', '.join(names)}{hint if self.rows == 'arrow' else ''}."
             )
         if not len(result):  # an empty frame needs no columns
             return self.schema.empty_table()

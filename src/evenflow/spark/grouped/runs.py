@@ -257,8 +257,47 @@ def key_text(names: Sequence[str], keys: Sequence[pa.Array], row: int) -> str:
     return "key " + ", ".join(f"{name}={value}" for name, value in zip(names, shown, strict=True))
 
 
-def failure(what: str, key: str, error: Exception) -> EvenflowError:
-    """Return the error that reports an exception in the user's code."""
+def failure(what: str, key: str, error: Exception, pandas_by: str = "") -> EvenflowError:
+    """Return the error that reports an exception in the user's code.
+
+    ``pandas_by`` says how to get pandas DataFrames, if the code was given Arrow tables. It is added if the
+    code used one like a DataFrame.
+    """
     frames = traceback.extract_tb(error.__traceback__)[1:2]  # the first is evenflow's, the second the user's
     location = "".join(f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in frames)
-    return EvenflowError(f"{what} failed for {key}: {type(error).__name__}: {error}{location}")
+    advice = f"; its rows are a pyarrow Table: {pandas_by} for a pandas DataFrame."
+    hint = advice if pandas_by and _takes_arrow_for_pandas(error) else ""
+    return EvenflowError(f"{what} failed for {key}: {type(error).__name__}: {error}{location}{hint}")
+
+
+_ARROW_REFUSALS = (  # of operators, of assigning a column, of selecting by a list or by a condition
+    "'pyarrow.lib.Table'",
+    "'pyarrow.lib.ChunkedArray'",
+    "Index must either be string or integer",
+)
+
+
+def _takes_arrow_for_pandas(error: Exception) -> bool:
+    """Return whether an exception comes from using a table or column of Arrow like one of pandas.
+
+    >>> table = pa.table({"x": [1]})
+    >>> for used in (lambda: table.groupby("x"), lambda: table["x"] + 1, lambda: table.misspelt):
+    ...     try:
+    ...         used()
+    ...     except (AttributeError, TypeError) as error:
+    ...         print(_takes_arrow_for_pandas(error))
+    True
+    True
+    False
+    """
+    if isinstance(error, TypeError):
+        return any(part in str(error) for part in _ARROW_REFUSALS)
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, pa.Table | pa.ChunkedArray):
+        return False
+    if isinstance(error.obj, pa.Table) and error.name in error.obj.column_names:
+        return True
+    try:
+        import pandas as pd
+    except ImportError:
+        return False
+    return hasattr(pd.DataFrame if isinstance(error.obj, pa.Table) else pd.Series, error.name or "")

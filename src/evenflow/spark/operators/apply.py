@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,8 @@ def apply(
     key : str, Column or list of them
         The key: column names, or Columns.
     using : callable
-        Takes the group, or the key as a tuple and the group, and returns a table of the same type.
+        Takes the group, or the key as a tuple and the group, and returns a table of the same type. A
+        function written for ``applyInPandas`` works unchanged with ``rows="pandas"``.
     schema : str or StructType
         Columns of the result of ``using``.
     workers : int, optional
@@ -83,6 +85,7 @@ def apply(
         )
     check_rows(rows, "rows")
     name, takes_key = signature_of(using)
+    check_group_type(using, name, rows)
     declared = parse(schema, "schema")
     arrow = as_arrow(declared, "schema")
     check_exchangeable(df.schema, "df")
@@ -129,17 +132,50 @@ def signature_of(using: Any) -> tuple[str, bool]:
             f"using is {using!r}; pass a function that takes a group, or the key and the group."
         )
     name = getattr(using, "__name__", None) or type(using).__name__
-    required = [
-        parameter
-        for parameter in inspect.signature(using).parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
+    required = _required_parameters(inspect.signature(using))
     if len(required) not in (1, 2):
         raise EvenflowError(
             f"{name} takes {len(required)} arguments; it must take the group, or the key and the group."
         )
     return name, len(required) == 2
+
+
+def _required_parameters(signature: inspect.Signature) -> list[inspect.Parameter]:
+    return [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+
+
+def check_group_type(using: Callable[..., Any], name: str, rows: str) -> None:
+    """Refuse a function whose annotation of the group, or else of the result, contradicts ``rows``."""
+    try:
+        signature = inspect.signature(using, eval_str=True)
+    except Exception:  # a name that exists only for type checkers; the annotation stays text
+        signature = inspect.signature(using)
+    group = _required_parameters(signature)[-1].annotation
+    annotation = signature.return_annotation if group is inspect.Parameter.empty else group
+    found = _ANNOTATED.match(_type_name(annotation))
+    if found is None:
+        return
+    wanted = "pandas" if found["library"] in ("pandas", "pd") else "arrow"
+    if wanted != rows:
+        given = "pyarrow Tables" if rows == "arrow" else "pandas DataFrames"
+        raise EvenflowError(
+            f'{name} is annotated with {found[0]}, but with rows="{rows}" groups are {given}; pass '
+            f'rows="{wanted}".'
+        )
+
+
+_ANNOTATED = re.compile(r"(?P<library>pandas|pd|pyarrow|pa)\.(?:\w+\.)*\w+")
+
+
+def _type_name(annotation: Any) -> str:
+    if isinstance(annotation, type):
+        return f"{annotation.__module__.partition('.')[0]}.{annotation.__qualname__}"
+    return annotation if isinstance(annotation, str) else ""
 
 
 __test__ = {"apply": apply.__doc__}  # doctest does not see through the decorator

@@ -1,4 +1,4 @@
-"""`balance`: a replacement for ``repartition(n, key)`` that spreads hot keys over several partitions."""
+"""`balance`: rows by key, evenly over the partitions; a hot key is spread over several of them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,13 @@ def balance(
 ) -> DataFrame:
     """Distribute rows evenly over ``workers`` partitions; rows and schema are unchanged.
 
-    A key is in one partition unless it is too hot for one; a hot key is split over several partitions. Use
-    ``split=False`` if every key must be in one partition, as after ``df.repartition(64, "user_id")``. Use
-    `apply` for whole groups and `aggregate` for mergeable work.
+    A key is in one partition unless it is too hot for one: **a hot key is then in several partitions**.
+    ``split=False`` keeps every key in one, as ``df.repartition(64, "user_id")`` does, and is the literal swap
+    for it. A ``groupBy`` that follows would shuffle the rows again: use `apply` for whole groups and
+    `aggregate` for work per key whose partial results can be merged.
+
+    In batch, keys are counted when ``balance`` is called, in a job that Spark's UI describes as "evenflow:
+    count the keys"; pass ``plan`` to skip it.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.spark.monitoring.control_dir import temporary_control_dir
+from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.replanning.plan_join import observe_stream, place_stream
 from evenflow.spark.routing.draws import HOME, draw_by_content, draw_by_position
 from evenflow.spark.routing.key_columns import (
@@ -65,7 +66,9 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
         )
         plan = scheme.plan(workers, split=split, seed=seed)
     else:
-        plan = _plan_from_counts(keyed, hashed, options, reasons)
+        names = ", ".join(column.name for column in keys)
+        with job_description(df.sparkSession, f"evenflow: count the keys ({names}) to plan their partitions"):
+            plan = _plan_from_counts(keyed, hashed, options, reasons)
     draw, added = None, list[str]()
     replanned = df.isStreaming and scheme.counts_keys
     if plan.splits or (replanned and split and not scheme.one_owner):

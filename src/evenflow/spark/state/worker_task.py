@@ -217,7 +217,8 @@ class Task:
                     now = dict(zip(names, state, strict=True))
                 result = processor.process(key, now, group)
             except Exception as error:
-                raise failure(f"{self.spec.name}.process", results.label(row), error) from error
+                pandas_by = 'set rows = "pandas" in the class' if self.processor.rows == "arrow" else ""
+                raise failure(f"{self.spec.name}.process", results.label(row), error, pandas_by) from error
             results.add(row, result, "process")
         results.flush()
         self.created += int((is_new & ~results.removed).sum())
