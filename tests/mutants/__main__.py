@@ -6,7 +6,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from mutants.mutant import Mutant
+from mutants import table
 from mutants.registry import MUTANTS
 from mutants.suite import Result, Suite
 
@@ -21,6 +21,8 @@ def main(names: list[str]) -> int:
     suite.measure_unmutated(figures)
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda mutant: _told(suite.run(mutant)), chosen))
+    if not names:
+        table.write(results)
     survivors = [result.mutant for result in results if not result.caught]
     _say(f"{len(results) - len(survivors)} of {len(results)} caught in {time.monotonic() - start:.0f} s")
     return int(any(not mutant.survives for mutant in survivors))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mutants.mutant import Edit, Mutant
 
 _SOLVED = "state.choices[0] = solve_choices(shares, size, state.loads.size, epsilon, distinct)"
@@ -11,34 +13,27 @@ _CG = ("CG", "CG, binary signals", "CG, binary signals, slots of 1000")
 _PORC = ("PoRC", *_CG)
 
 
-def _choices(name: str, idea: str, *edits: Edit, figures: tuple[int, ...], touches: tuple[str, ...]) -> Mutant:
-    return Mutant(name, idea, edits, tuple(f"choices/fig{number}" for number in figures), touches)
+def _of(paper: str, *touches: str) -> Callable[..., Mutant]:
+    """Return a constructor of mutants of one paper, whose figures are numbers or names."""
+
+    def mutant(name: str, idea: str, *edits: Edit, figures: tuple[int | str, ...],
+               touches: tuple[str, ...] = touches, survives: str = "") -> Mutant:  # fmt: skip
+        found = tuple(
+            f"{paper}/fig{part}" if isinstance(part, int) else f"{paper}/{part}" for part in figures
+        )
+        return Mutant(name, idea, edits, found, touches, survives)
+
+    return mutant
 
 
-def _heterogeneous(
-    name: str, idea: str, *edits: Edit, figures: tuple[int, ...], touches: tuple[str, ...]
-) -> Mutant:
-    return Mutant(name, idea, edits, tuple(f"heterogeneous/fig{number}" for number in figures), touches)
-
-
-def _fish(name: str, idea: str, *edits: Edit, figures: tuple[int, ...], survives: str = "") -> Mutant:
-    found = tuple(f"evolving/fig{number}" for number in figures)
-    return Mutant(name, idea, edits, found, ("fish",), survives)
-
-
-def _dynamic(name: str, idea: str, *edits: Edit, figures: tuple[str, ...]) -> Mutant:
-    return Mutant(name, idea, edits, tuple(f"dynamic/{figure}" for figure in figures), ("dynamic-key",))
-
-
-def _functions(name: str, idea: str, *edits: Edit, figures: tuple[str, ...]) -> Mutant:
-    return Mutant(name, idea, edits, tuple(f"functions/{figure}" for figure in figures))
+_choices, _heterogeneous, _functions = _of("choices"), _of("heterogeneous"), _of("functions")
+_fish, _dynamic = _of("evolving", "fish"), _of("dynamic", "dynamic-key")
 
 
 def _utility_of(algorithm: str, utility: int) -> Edit:
     """Make one algorithm compare placements by the utility of another number."""
-    old = "utility=np.array([UTILITIES.index(utility)]),"
-    return Edit("schemes/key_placement.py", old, old.replace(
-        "UTILITIES.index(utility)", f'{utility} if algorithm == "{algorithm}" else UTILITIES.index(utility)'))  # fmt: skip
+    old = "UTILITIES.index(utility)]"
+    return Edit("schemes/key_placement.py", old, f'{utility} if algorithm == "{algorithm}" else {old}')
 
 
 _ONLY_MIGRATION = Edit(
@@ -60,26 +55,26 @@ def _without_old(algorithm: str) -> tuple[Edit, ...]:
 CHOICES = (
     _choices("dc-all-workers", "D-C gives the head all workers instead of solving for d",
              Edit("schemes/d_choices.py", _SOLVED, "state.choices[0] = state.loads.size"),
-             figures=(4, 5, 6), touches=(_D,)),
+             figures=("head", 5), touches=(_D,)),
     _choices("dc-two-workers", "D-C gives the head two workers instead of solving for d",
              Edit("schemes/d_choices.py", _SOLVED, "state.choices[0] = 2"),
-             figures=(4, 10), touches=(_D,)),
+             figures=("head", 10), touches=(_D,)),
     _choices("dc-solves-once", "D-C keeps the d of its first look at the head",
              Edit("schemes/d_choices.py", "state.choices[1] = total + min(total, state.sketch.keys.size)",
                   "state.choices[1] = 2**62"),
-             figures=(4, 10), touches=(_D,)),
+             figures=("head",), touches=(_D,)),
     _choices("dc-first-key-only", "D-C's solver tests Prop. 4.1 for the hottest key alone",
              Edit("schemes/choices_solver.py", "            if h > size:\n", "            if h > 0:\n"),
-             figures=(4, 9, 10), touches=(_D,)),
+             figures=(9,), touches=(_D,)),
     _choices("head-threshold-half", "a key is hot from half of theta on",
              Edit("schemes/head.py", "return 1 / (5 * workers) if", "return 1 / (10 * workers) if"),
-             figures=(3, 5), touches=_HEAD),
+             figures=("head",), touches=_HEAD),
     _choices("head-threshold-times-5", "a key is hot from five times theta on",
              Edit("schemes/head.py", "return 1 / (5 * workers) if", "return 1 / workers if"),
-             figures=(3, 10), touches=_HEAD),
+             figures=("head",), touches=_HEAD),
     _choices("sketch-a-fifth", "SpaceSaving has a fifth of its counters",
              Edit("schemes/head.py", "return max(1000, 10 * workers,", "return max(200, 2 * workers,"),
-             figures=(3, 5, 6), touches=_HEAD),
+             figures=("head",), touches=_HEAD),
     _choices("wc-random", "W-C sends head keys to workers at random",
              Edit("schemes/w_choices.py", "worker = least_of_all(loads, state.cursor, offset)",
                   "worker = np.int64(mix(np.uint64(state.sketch.total[0])) % np.uint64(loads.size))"),
@@ -93,7 +88,7 @@ CHOICES = (
     _choices("wc-tail-one-choice", "D-C, W-C and RR hash tail keys to one worker",
              Edit("schemes/head.py", "return other if loads[other] < loads[worker] else worker",
                   "return worker"),
-             figures=(7, 10), touches=_HEAD),
+             figures=(7,), touches=_HEAD),
     _choices("pkg-one-choice", "PKG takes the first of its two candidates always",
              Edit("schemes/partial_key.py", "if loads[other] < loads[worker]:", "if loads[other] < 0:"),
              figures=(10,), touches=(_PKG,)),
@@ -203,30 +198,30 @@ EVOLVING = (
 DYNAMIC = (
     _dynamic("dkg-no-scale-down", "DKG never takes a worker away from a key",
              Edit("schemes/dynamic_key.py", "elif width > 2 and below >= 2:", "elif width < 0:"),
-             figures=("table3", "fig11")),
+             figures=("widths",)),
     _dynamic("dkg-no-scale-up", "DKG never gives a key a third worker",
              Edit("schemes/dynamic_key.py", "if width < rules.limit and", "if width < 0 and"),
-             figures=("table3", "fig11")),
+             figures=("table3", "widths")),
     _dynamic("dkg-key-space-a-tenth", "DKG's key space has a tenth of its size",
              Edit("schemes/dynamic_key.py", "expected_keys: int = 100", "expected_keys: int = 10"),
-             figures=("table3", "fig11")),
+             figures=("widths",)),
     _dynamic("dkg-every-key", "DKG widens keys of every age, not old ones alone",
              Edit("schemes/dynamic_key.py", "(at >= 0 or space.space[item] == OLD)", "(at >= -1)"),
              Edit("schemes/dynamic_key.py",
                   "if state.space.space[item] == OLD and _percent(state, worker) >= rules.threshold:",
                   "if _percent(state, worker) >= rules.threshold:"),
-             figures=("table3", "fig11")),
+             figures=("widths",)),
     _dynamic("dkg-all-at-once", "DKG widens a key without a limit and without waiting a minute",
              Edit("schemes/dynamic_key.py", "now - state.checked[item] >= rules.check_every", "now >= 0"),
              Edit("schemes/dynamic_key.py", "if width < rules.limit and", "if width < n and"),
-             figures=("table3", "fig11")),
+             figures=("widths",)),
     _dynamic("dkg-threshold-low", "DKG's threshold is the ideal load, without its square root",
              Edit("schemes/dynamic_key.py", "return ideal + math.sqrt(ideal)", "return ideal"),
              figures=("table1", "table3")),
 )  # fmt: skip
 
-_RESOURCE = "return frequencies if function == \"L\" else frequencies * frequencies"
-_PLACED = ("fig3",)
+_RESOURCE = 'return frequencies if function == "L" else frequencies * frequencies'
+_PLACED = (3,)
 FUNCTIONS = (
     *(_functions(f"{name}-no-migration-cost", f"{name} ignores what its placements migrate",
                  _utility_of(name, 0), figures=_PLACED) for name in ("scan", "redist", "readj")),
@@ -241,24 +236,24 @@ FUNCTIONS = (
     _functions("lossy-never-pruned", "lossy counting never drops a key",
                Edit("sketches/lossy_counting.py", "        if stays:\n", "        if stays or True:\n"),
                Edit("sketches/lossy_counting.py",
-                    "capacity = min(capacity, _most_entries(math.ceil(step / buckets), counters * buckets) + room)",
-                    "capacity = 2 * capacity"),
-               figures=("fig11",)),
+                    "capacity = min(capacity, _most_entries", "capacity = max(2 * capacity, _most_entries"),
+               figures=(9,)),
     _functions("window-never-slid", "lossy counting never restarts a counter: it counts from the beginning",
                Edit("sketches/lossy_counting.py", "if counters > 1 and into == 0:", "if counters < 0:"),
-               figures=("fig11",)),
+               figures=("window",)),
     _functions("quadratic-as-linear", "a quadratic resource costs a key its frequency",
-               Edit("schemes/cost_model.py", _RESOURCE, "return frequencies"), figures=("fig1", "thresholds")),
+               Edit("schemes/cost_model.py", _RESOURCE, "return frequencies"), figures=(1, "thresholds")),
     _functions("constant-as-linear", "a constant resource costs a key its frequency",
                Edit("schemes/cost_model.py", "return np.ones_like(frequencies)", "return frequencies"),
                figures=_PLACED),
     _functions("utility-without-logarithm", "U^APLM adds the migration, not its logarithm",
                Edit("schemes/key_placement.py", "return rho + math.log(1 + gamma)", "return rho + gamma"),
-               figures=("fig7",)),
+               figures=(7,)),
     _functions("sigma-times-10", "keys are tracked from ten times the threshold on",
                Edit("schemes/cost_model.py", "share = self.sigma * tolerance(alpha, n) / n",
                     "share = 10 * self.sigma * tolerance(alpha, n) / n"),
-               figures=("fig3", "fig11")),
+               figures=(3, 11)),
 )  # fmt: skip
 
+QUICK = ("dc-all-workers", "sketch-a-fifth", "dkg-no-scale-down", "window-never-slid")  # in make test
 MUTANTS = (*CHOICES, *HETEROGENEOUS, *EVOLVING, *DYNAMIC, *FUNCTIONS)

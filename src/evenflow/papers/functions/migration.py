@@ -178,6 +178,10 @@ def _mapped(t: Table) -> tuple[float, ...]:
     return curve[low], low, curve[high], high
 
 
+_FEW_KEYS = (
+    "scan and redist migrate alike in every figure (Fig. 3: 3 percent apart), so no reading of the "
+    "algorithms gives both 2.2 here and 1.25 in large domains; readj, which ends at 1.9, does."
+)
 _PRINTED = "The text of 4.2.4 reads like this; Algorithm 4 as printed updates u within the round."
 _figure = partial(Experiment, "functions")
 _LEAST = "comparisons in which consistent hashing moves least"
@@ -389,10 +393,11 @@ EXPERIMENTS = [
               r.near(r.average("migration", approach=UNIFORM), 7.0, 0.15, 1), _UNIFORM),
         Claim("5.3", "consistent hashing migrates below the ideal", "< 1",
               r.each(lambda t: _by_domain(t, "migration")[CONSISTENT] < 1, "domain sizes")),
-        Claim("5.3", "scan, redist and readj migrate about 2.2 times the ideal at 10^4 keys", "<= 2.4",
-              r.at_most(r.values("migration", *OURS, domain=10**4), 2.4)),
-        Claim("5.3", "scan, redist and readj migrate 1.25 times the ideal in large domains", "<= 1.5 at 10^6",
-              r.at_most(r.values("migration", *OURS, domain=10**6), 1.5)),
+        Claim("5.3", "scan, redist and readj migrate about 2.2 times the ideal at 10^4 keys", "2.2",
+              r.as_printed(r.values("migration", *OURS, domain=10**4), dict.fromkeys(OURS, 2.2), 0.25, 1),
+              _FEW_KEYS),
+        Claim("5.3", "scan, redist and readj migrate 1.25 times the ideal in large domains", "1.25 at 10^6",
+              r.as_printed(r.values("migration", *OURS, domain=10**6), dict.fromkeys(OURS, 1.25), 0.15, 1)),
         Claim("5.3", "the cost falls as the domain grows", "falls",
               r.each(lambda t: _by_domain(t, "migration")[_ALL].iloc[[0, -1]].diff().iloc[-1] < 0,
                      "algorithms that migrate less in the largest domain")),
