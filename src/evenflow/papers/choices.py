@@ -322,15 +322,15 @@ EXPERIMENTS = [
     _figure("head", "Keys in the head and their workers, measured",
             "Fig. 3 and 4 are formulas; this is what the schemes do. Second half of a Zipf stream, 10^4 "
             "keys, one source: keys sent to more than two workers, and the most workers of a key.",
-            grid(scheme=(*HEAD, RR), workers=100, z=(1.4, 2.0), messages=at(400_000, 10**7)), _measure_used,
+            grid(scheme=(*HEAD, RR), workers=100, z=(0.8, 1.4, 2.0), messages=at(400_000, 10**7)), _measure_used,
             _BY_SKEW(y={"spread": "keys on more than two workers", "widest": "workers of the hottest key"}), (
         Claim("III-A", "the keys above 1/(5n), and only these, go to more than two workers", "|H| by the law",
               r.each(r.holds("abs(spread - law) <= 0.15 * law"), "settings within 15 percent of the law",
                      lambda t: "keys and law: " + ", ".join(f"{x} {y}" for x, y in zip(t["spread"], t["law"],
                                                                                     strict=True)))),
         Claim("IV-A", "D-C sends the hottest key to as few workers as Prop. 4.1 computes", "d",
-              r.each(r.holds("abs(widest - solved) <= 0.1 * solved", scheme="d-choices"),
-                     "settings within 10 percent of d", lambda t: "workers and d: " + ", ".join(
+              r.each(r.holds("abs(widest - solved) <= 1 + 0.05 * solved", scheme="d-choices"),
+                     "settings within 5 percent of d, or 1", lambda t: "workers and d: " + ", ".join(
                          f"{row.widest} {row.solved}" for row in t.only(scheme="d-choices").itertuples()))),
         Claim("III-B", "W-C and RR send the hottest key to all workers", "n",
               r.each(r.holds("widest == workers", scheme=("w-choices", RR)), "settings")),
@@ -389,7 +389,7 @@ EXPERIMENTS = [
                           messages=at(2 * 10**5, 10**7), candidates=candidates)
                      for workers, candidates in (
                          ((10, 50, 100), [(True, 0)]),  # with 10 workers not the hottest key decides on d
-                         ((50, 100), [(False, seed) for seed in range(5)]))),  # coinciding ones scatter
+                         ((50, 100), [(False, seed) for seed in range(5)])))),  # coinciding ones scatter
             _measure_least,
             _BY_SKEW(y="value", by="series", panels="workers", ylabel="d / n", rows=_least_rows), (
         Claim("V-B Q2", "the computed d is very close to the smallest d (distinct candidates, our default)",
