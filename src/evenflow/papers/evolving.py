@@ -177,7 +177,7 @@ def _measure_reaction(scheme: str, workers: int, z: float, messages: int) -> lis
 
 
 def _reaction(t: Table) -> float:
-    """Return after how many messages the hottest key is sent to three quarters of the workers; or infinity."""
+    """Return after how many messages the hottest key has three quarters of the workers; or infinity."""
     wide = [since for since, used in t.curve("used", "since").items() if used >= 0.75]
     return float(min(wide, default=np.inf))
 
