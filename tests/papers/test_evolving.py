@@ -235,7 +235,7 @@ def test_rules_of_counters_and_latency() -> None:
             "D-C1000": 2.0,
             "W-C1000": 2.0,
         }
-        late = {"FG": memory.pop("late", 4.0)}
+        late = {"FG": memory.pop("late", 4.0), "W-C1000": memory.pop("head", 0.1)}
         return [
             {"label": label, "workers": 128, "memory": value, "latency_p99": late.get(label, 0.1)}
             for label, value in (usual | memory).items()
@@ -246,8 +246,11 @@ def test_rules_of_counters_and_latency() -> None:
         DIRECTION,
         DIFFERS,
     ]
-    few = {"D-C100": 2.0, "W-C100": 2.0}
-    assert [_verdict("fig3", "with 100", rows(**change)) for change in ({}, few)] == [HOLDS, DIFFERS]
+    some, few = ({"D-C100": value, "W-C100": value} for value in (4.0, 2.0))
+    found = [_verdict("fig3", "with 100", rows(**change)) for change in ({}, some, few)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+    found = [_verdict("fig2", "with 1000", rows(head=value)) for value in (0.1, 0.06, 0.01)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
     found = [_verdict("fig3", "SG costs", rows(SG=value)) for value in (20.0, 5.0, 0.5)]
     assert found == [HOLDS, DIRECTION, DIFFERS]
 

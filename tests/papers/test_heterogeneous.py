@@ -166,8 +166,9 @@ def test_recovery_looks_at_marks_that_begin_after_twenty_alpha_slots() -> None:
     ) == [(300.0, 0.1)]
     two = _run([0.1, 0.9, 0.5, 0.1, 0.1, 0.1, 0.1], changed_at=[100_000, 250_000], virtual_workers=10)
     assert recovery(Table.of_rows(two)) == [
-        (150.0, 0.1)
-    ]  # the first has no mark after its deadline and before the next change
+        (float("inf"), 0.9),  # its deadline lies beyond the next change: the last mark before that counts
+        (150.0, 0.1),
+    ]
 
 
 def test_fig12_differs_if_the_spread_stays_or_the_queue_does() -> None:

@@ -182,6 +182,12 @@ def _reaction(t: Table) -> float:
     return float(min(wide, default=np.inf))
 
 
+def _few_counters(t: Table) -> dict[str, float]:
+    """Return the memory of D-C and W-C with 100 counters relative to SG's, and SG's."""
+    shuffle = t.value("memory", label="SG")
+    return {"SG": shuffle} | {name: t.value("memory", label=name) / shuffle for name in ("D-C100", "W-C100")}
+
+
 def _fish_memory(label: str, to: str = "key") -> r.Rule:
     found = r.ratio("replicas", label, to, "workers", "z", take=lambda ratios: (ratios.max(), ratios.min()))
     return r.at_most(found, 3.0, 6.0, "{1:.2f}x to {0:.2f}x")
@@ -229,13 +235,20 @@ _BOTH = Lines(x="z", y={"makespan": "execution time, s", "memory": "pairs per ke
 _CLUSTER = partial(Bars, x="label", by="data", logy=True)
 
 _REPAIRED = (
-    "Our D-C and W-C find the head with enough counters and fix what the published code gets wrong, so they "
-    "lose far less to drift than in the paper."
+    "Our D-C and W-C give a newly hot key its workers once it exceeds 1/(5n) of all messages, a few percent "
+    "of the stream after the change. Tested on the evolving stream (n = 128, z = 2): 100 counters instead of "
+    "1280 leave the factors at 1.04 (D-C) and 1.00 (W-C); with two workers per key to the end (choices=2) it "
+    "is 31. The paper's factors need hot keys that are found late or never."
+)
+_FOUND = (
+    "On the stand-in 1000 counters are enough to find the head: the hottest key has 0.4 percent of the "
+    "messages, and with 100 counters every key looks hot (Fig. 3)."
 )
 _STAND_IN = "The stand-in streams differ from the paper's in drift and skew."
 _SOON = (
     "A newly hot key exceeds 1/(4n) of all messages so far after a few percent of the stream and gets its "
-    "workers then; the paper's factor corresponds to leaving it on two workers to the end."
+    "workers then (d_min at 2 instead of by the formula: 1.53 instead of 1.42 at n = 128, z = 2); left on "
+    "two workers to the end (the mutant chk-two-workers) it takes 31 times as long."
 )
 _MISTAKEN = (
     "1/(4n) of an epoch of 1000 is two or three messages at 128 workers, so some cold keys become hot by "
@@ -263,13 +276,19 @@ EXPERIMENTS = [
         Claim("2.3", "one or two workers per key lead to a high p99", "FG 3945 ms, PKG 2808 ms",
               r.at_least(r.at_scale(r.ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"),
               _STAND_IN),
+        Claim("2.3", "with 1000 counters D-C's and W-C's p99 is almost PKG's", "equal",
+              r.graded(r.at_scale(lambda t: {name: t.value("latency_p99", label=name) / t.value(
+                           "latency_p99", label="PKG") for name in ("D-C1000", "W-C1000")}),
+                       lambda found: min(found.values()) >= 0.8, lambda found: min(found.values()) >= 0.5,
+                       r.named(prefix="relative to PKG's: ")), _FOUND),
     )),
     _figure("fig3", "Memory on AM by the number of workers", "Pairs per key.", _SKETCH_POINTS, simulated,
             Lines(x="workers", y="memory", logy=True), (
         Claim("2.3", "with 100 counters D-C and W-C cost nearly what SG costs", "D-C100, W-C100 like SG",
-              r.each(r.at_scale(r.all_of(*(r.compared("memory", check=f"`{name}100` > 1.5 * `{name}1000`")
-                                     for name in ("D-C", "W-C")))),
-                     "schemes whose memory grows by half with 100 counters"), _STAND_IN),
+              r.graded(r.at_scale(_few_counters), lambda found: min(found.values()) >= 0.8,
+                       lambda found: all(r.reaches(share * found["SG"], found["SG"])
+                                         for name, share in found.items() if name != "SG"),
+                       "relative to SG's {SG:.3g}: D-C100 {D-C100:.3g}, W-C100 {W-C100:.3g}"), _STAND_IN),
         Claim("2.3", "SG costs up to 23 times FG at 128 workers", "23.16x",
               r.near(r.at_scale(r.average("memory", label="SG")), 23.16, 0.3, 1.0, "{:.2f}x"), _STAND_IN),
     )),
