@@ -251,7 +251,7 @@ def _cluster(better: float, memory: float = 1.2) -> list[Row]:
         ("fig14", "CG outperforms", _cluster(1.2), HOLDS),
         ("fig14", "CG outperforms", _cluster(0.9), DIFFERS),
         ("fig13", "memory", _cluster(1.0), HOLDS),
-        ("fig13", "memory", _cluster(1.0, memory=1.6), DIRECTION),
+        ("fig13", "memory", _cluster(1.0, memory=1.8), DIRECTION),
         ("fig13", "memory", _cluster(1.0, memory=2.5), DIFFERS),
         ("fig13", "PKG, SG and CG", _cluster(1.0), DIFFERS),
     ],
