@@ -167,9 +167,9 @@ def test_rules_of_thresholds() -> None:
 
 
 def test_rules_of_the_least_choices() -> None:
-    def rows(distinct: int, printed: list[int]) -> list[Row]:
+    def rows(distinct: int, printed: list[int], n: int = 50) -> list[Row]:
         return [
-            {"workers": 50, "z": 1.4, "distinct": alone, "seed": seed, "solved": 40, "least": least,
+            {"workers": n, "z": 1.4, "distinct": alone, "seed": seed, "solved": 40, "least": least,
              "matched": least}
             for alone, seed, least in ((True, 0, distinct), *((False, *each) for each in enumerate(printed)))
         ]  # fmt: skip
@@ -182,6 +182,8 @@ def test_rules_of_the_least_choices() -> None:
     assert _verdict("fig9", larger, rows(40, [40])) == HOLDS
     assert _verdict("fig9", larger, rows(41, [40])) == DIFFERS
     assert [_verdict("fig9", "the same for", rows(x, [40])) for x in (45, 50)] == [HOLDS, DIFFERS]
+    few = [_verdict("fig9", "the same with 10", rows(x, [40], n=10)) for x in (38, 41, 35)]
+    assert few == [HOLDS, DIFFERS, DIFFERS]
 
 
 def test_rules_of_skew() -> None:

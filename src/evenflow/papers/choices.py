@@ -220,11 +220,10 @@ def _spread(loads: Any) -> float:
     return float(loads.max() - loads.min())
 
 
-def _least(t: Table, distinct: bool) -> Table:
+def _least(t: Table, distinct: bool, query: str = "workers >= 50") -> Table:
     """Return d as computed and the least d, a mean over seeds, of every configuration."""
-    return Table(
-        t.only(distinct=distinct).groupby(["workers", "z"], sort=False)[["solved", "least", "matched"]].mean()
-    )
+    own = t.only(query, distinct=distinct).groupby(["workers", "z"], sort=False)
+    return Table(own[["solved", "least", "matched"]].mean())
 
 
 def _close_to_least(distinct: bool, share: float, plus: float, what: str) -> r.Rule:
@@ -244,13 +243,13 @@ def _by_number_of_keys(t: Table) -> Any:
 
 
 def _stable(scheme: str) -> r.Measure:
-    """Check that I(t) stays within a factor of 3 after the first quarter, or below epsilon."""
+    """Check that I(t) stays within a factor of 3 after the first quarter, or below s x epsilon."""
 
     def measured(t: Table) -> list[bool]:
         names = [name for name in ("TW", "WP", "CT") if name != "CT" or scheme != PKG]
         runs = [t.only(scheme=scheme, data=name, workers=100)["imbalance"] for name in names]
         late = [run.iloc[len(run) // 4 :] for run in runs]
-        return [bool(own.max() <= max(3 * own.min(), EPSILON)) for own in late]
+        return [bool(own.max() <= max(3 * own.min(), 5 * EPSILON)) for own in late]
 
     return measured
 
@@ -292,12 +291,13 @@ _WORSE = r.each(r.compared("imbalance_mean", "data", "workers", workers=(50, 100
                            check=f"`{PKG}` > 2 * `d-choices` and `{PKG}` > 2 * `w-choices`"),
                 "settings with PKG's imbalance above twice the others'")  # fmt: skip
 _NEARLY = (
-    "SG is told the exact turn and has next to no queue at saturation, so that a factor of its latency is "
-    "milliseconds here; PKG's is thousands of times SG's"
+    "In the model SG hardly queues, and nothing but queues counts: 1.5 ms at z = 2, W-C 3.2, D-C 29, PKG "
+    "19,000. Tested at 90 percent of the load: SG 1.0, W-C 1.5, D-C 5.2 ms, PKG 17,000."
 )
 _FEWER_MESSAGES = (
-    "The estimate is for 10^7 messages, when rare keys have been seen; for as many messages as were counted "
-    "it is as high as the count (the claim beside it in Fig. 5)."
+    "The estimate is for 10^7 messages, when all rare keys have been seen. For the 10^6 that were counted it "
+    "is 78 percent instead of 26 (W-C, z = 2, n = 100). The rest are keys near the threshold, hot now and "
+    "then: counted from one source it is 151 instead of 163, with warm_up=True 150."
 )
 _DRIFTS = (
     "A key that was rare for long and is hot now is below theta of the whole stream for a while. W-C, which "
@@ -358,7 +358,8 @@ EXPERIMENTS = [
               r.graded(_as_estimated, lambda found: all(0.8 <= times <= 1.25 for times in found.values()),
                        lambda found: all(0.5 <= times <= 2 for times in found.values()),
                        r.named(prefix="counted over estimated, at worst: ")),
-              "the estimate ignores keys that enter and leave the head"),
+              "The estimate ignores keys that enter and leave the head. In the second half of a stream "
+              "just the keys of the head are on more than two workers (choices/head)."),
         Claim("IV-B", "D-C needs less memory than W-C where d is below n (counted pairs)", "less",
               r.each(r.holds("`d-choices_over_pkg_measured` < 0.9 * `w-choices_over_pkg_measured`",
                              "choices_distinct < 0.9 * workers and head > 0"), "settings with a tenth less")),
@@ -417,6 +418,12 @@ EXPERIMENTS = [
               r.each(lambda t: _least(t, True).eval("solved >= least"),
                      "settings with d at or above the smallest"),
               "Prop. 4.1 is a necessary condition, so d may also be just below the smallest"),
+        Claim("V-B Q2", "the same with 10 workers, where d does not follow from the hottest key alone",
+              "d >= smallest",
+              r.each(lambda t: _least(t, True, "workers == 10").eval("least <= solved <= least + 2"),
+                     "settings with d at or slightly above the smallest", lambda t: ", ".join(
+                         f"{row.solved:g} {row.least:g}" for row in
+                         _least(t, True, "workers == 10").itertuples()))),
         Claim("V-B Q2", "the same for the smallest d that matches W-C itself (distinct candidates)",
               "close in all cases",
               r.each(lambda t: _least(t, True).eval("abs(solved - matched) <= 0.15 * matched"),
@@ -469,7 +476,7 @@ EXPERIMENTS = [
             Lines(x="messages", y="imbalance", panels="{data}, n = {workers}", logy=True, ylabel="I(t)",
                   markers=False), (
         *(Claim("V-B Q3", f"{name}'s imbalance stays relatively stable through the run", "stable",
-                r.each(_stable(scheme), "streams where I(t) stays below epsilon, or within a factor of 3, "
+                r.each(_stable(scheme), "streams where I(t) stays below 5e-4 or within a factor of 3 "
                                         "after the first quarter"), why)
           for name, scheme, why in (("PKG", PKG, _TWICE), ("D-C", "d-choices", _DRIFTS),
                                     ("W-C", "w-choices", _DRIFTS))),
