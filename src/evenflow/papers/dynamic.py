@@ -197,7 +197,8 @@ _CLOCK = (
 _NEIGHBOURS = (
     "DKG's candidates are neighbours (hash, hash + 1), so a tenth of the other keys share exactly the hot "
     "key's two workers; these fill up to the threshold of 13.16 percent (10 would be balanced) before a "
-    "third is added, which is removed below it. Under PKG hardly any key shares the hot key's pair."
+    "third is added, which is removed below it. Under PKG hardly any key shares the hot key's pair. Tested: "
+    "without scaling out (the mutant dkg-no-scale-up), DKG is 25 percent below PKG at 20 percent skew."
 )
 _ON = f"{MODEL} {ELECTION}"
 _ABOVE_80 = "80 <= skew < 100"

@@ -92,8 +92,8 @@ def as_printed(
 ) -> Rule:  # fmt: skip
     """Compare named numbers with the paper's, each within a share of it (of ``least``, if that is more).
 
-    In direction if all have a third of the paper's effect from ``beyond`` on, or, ``by_order``, are in the
-    paper's order;
+    In direction if all have a third to three times the paper's effect from ``beyond`` on, or, ``by_order``,
+    are in the paper's order;
     ``unit`` is the one that is set to the paper's number, where only ratios can be compared.
     """
 
@@ -108,7 +108,7 @@ def as_printed(
             return verdict_of(
                 close, sorted(paper, key=paper.__getitem__) == sorted(found, key=found.__getitem__)
             )
-        verdicts = [_near(found[name], x, within, beyond) for name, x in paper.items()]
+        verdicts = [_near(found[name], x, within, beyond, most=3.0) for name, x in paper.items()]
         return max(verdicts, key=VERDICTS.index)
 
     return Rule(measured, grade, named(".4g"))
@@ -162,16 +162,23 @@ def cut(measure: Measure, paper: float, text: Text | None = None) -> Rule:
 def reaches(value: float, paper: float, beyond: float = 1.0) -> bool:
     """Return whether a value has a third of the paper's effect or more, on a log scale from ``beyond`` on.
 
-    A difference from 0, such as a gain of 8 percent, is taken as a ratio from 1.
-
     >>> reaches(2.4, 13.6), reaches(2.3, 13.6), reaches(30, 13.6), reaches(0.9, 13.6)
     (True, False, True, False)
-    >>> reaches(-0.03, -0.07, 0.0), reaches(-0.02, -0.07, 0.0), reaches(0.07, -0.07, 0.0)
-    (True, False, False)
+    """
+    return effect(value, paper, beyond) >= 1 / 3
+
+
+def effect(value: float, paper: float, beyond: float = 1.0) -> float:
+    """Return the effect that a value shows as a share of the paper's, on a log scale from ``beyond`` on.
+
+    A difference from 0, such as a gain of 8 percent, is taken as a ratio from 1.
+
+    >>> round(effect(2.0, 8.0), 2), round(effect(-0.03, -0.07, 0.0), 2), round(effect(0.07, -0.07, 0.0), 2)
+    (0.33, 0.42, -0.93)
     """
     shift = 1.0 if beyond == 0 else 0.0
     found, printed, none = value + shift, paper + shift, beyond + shift
-    return found > 0 and math.log(found / none) / math.log(printed / none) >= 1 / 3
+    return math.log(found / none) / math.log(printed / none) if found > 0 else -math.inf
 
 
 # What is measured
@@ -332,8 +339,8 @@ def _bound(measure: Measure, good: Callable[[Any], bool], fair: Callable[[Any], 
     return Rule(measure, grade, text)
 
 
-def _near(value: float, paper: float, within: float, beyond: float | None) -> str:
-    fair = beyond is not None and reaches(value, paper, beyond)
+def _near(value: float, paper: float, within: float, beyond: float | None, most: float = math.inf) -> str:
+    fair = beyond is not None and 1 / 3 <= effect(value, paper, beyond) <= most
     return verdict_of(abs(value - paper) <= within * abs(paper), fair)
 
 
