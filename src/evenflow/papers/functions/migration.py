@@ -348,8 +348,8 @@ EXPERIMENTS = [
         Claim("5.3", "readj: U^APM migrates least, for LCL U^APLM", "APM; APLM for LCL",
               r.each(_sum_moves_least, "resource combinations as claimed"),
               "readj as printed compares gains with a utility that changes within the round. Tested with "
-              "gains by round (readj-round): for LLL APM (1.16) and APLM migrate least, for LCL APLM (1.13), as "
-              "claimed"),
+              "gains by round (readj-round): for LLL APM (1.16) and APLM migrate least, for LCL APLM "
+              "(1.13), as claimed"),
         Claim("5.3", "readj: balance barely depends on the utility, except for LQL", "equal",
               r.at_most(r.apart("imbalance", UTILITIES, "resources", subject="utility", approach="readj",
                                 resources=("CCL", "LCL", "LLL")), 0.03, 0.10, "{:.1%} apart")),
