@@ -249,7 +249,7 @@ FUNCTIONS = (
                Edit("schemes/cost_model.py", _RESOURCE, "return frequencies"), figures=(1, "thresholds")),
     _functions("constant-as-linear", "a constant resource costs a key its frequency",
                Edit("schemes/cost_model.py", "return np.ones_like(frequencies)", "return frequencies"),
-               figures=_PLACED),
+               figures=(4,)),
     _functions("utility-without-logarithm", "U^APLM adds the migration, not its logarithm",
                Edit("schemes/key_placement.py", "return rho + math.log(1 + gamma)", "return rho + gamma"),
                figures=(7,)),

@@ -246,8 +246,7 @@ def _stable(scheme: str) -> r.Measure:
     """Check that I(t) stays within a factor of 3 after the first quarter, or below s x epsilon."""
 
     def measured(t: Table) -> list[bool]:
-        names = [name for name in ("TW", "WP", "CT") if name != "CT" or scheme != PKG]
-        runs = [t.only(scheme=scheme, data=name, workers=100)["imbalance"] for name in names]
+        runs = [t.only(scheme=scheme, data=name, workers=100)["imbalance"] for name in ("TW", "WP", "CT")]
         late = [run.iloc[len(run) // 4 :] for run in runs]
         return [bool(own.max() <= max(3 * own.min(), 5 * EPSILON)) for own in late]
 
@@ -290,6 +289,10 @@ _QUEUE = (
 _WORSE = r.each(r.compared("imbalance_mean", "data", "workers", workers=(50, 100),
                            check=f"`{PKG}` > 2 * `d-choices` and `{PKG}` > 2 * `w-choices`"),
                 "settings with PKG's imbalance above twice the others'")  # fmt: skip
+_LATE = (
+    "A key that was rare is below theta of the whole stream for a while after it became hot. Tested on CT: "
+    "I(t) is at most 5.6e-4, with half of theta 2.7e-4, with a fifth 1.9e-4."
+)
 _NEARLY = (
     "In the model SG hardly queues, and nothing but queues counts: 1.5 ms at z = 2, W-C 3.2, D-C 29, PKG "
     "19,000. Tested at 90 percent of the load: SG 1.0, W-C 1.5, D-C 5.2 ms, PKG 17,000."
@@ -300,8 +303,9 @@ _FEWER_MESSAGES = (
     "then: counted from one source it is 151 instead of 163, with warm_up=True 150."
 )
 _DRIFTS = (
-    "A key that was rare for long and is hot now is below theta of the whole stream for a while. W-C, which "
-    "has the same sketch, exceeds 5e-4 there as well: the head is found late, d is not too small."
+    "d is solved for the shares of the whole stream (2 at n = 20, 9 at n = 100), while other keys are hotter "
+    "for some time. Tested on CT: the imbalance is 2e-4 with choices=5 at n = 20, 1.5e-4 with choices=25 at "
+    "n = 100; 20,000 counters or epsilon=1e-5 change nothing."
 )
 _BOTH = "The paper's estimate by formula, next to measured pairs."
 _figure = partial(Experiment, "choices")
@@ -479,7 +483,7 @@ EXPERIMENTS = [
                 r.each(_stable(scheme), "streams where I(t) stays below 5e-4 or within a factor of 3 "
                                         "after the first quarter"), why)
           for name, scheme, why in (("PKG", PKG, _TWICE), ("D-C", "d-choices", _DRIFTS),
-                                    ("W-C", "w-choices", _DRIFTS))),
+                                    ("W-C", "w-choices", _LATE))),
     )),
     _figure("fig13", "Throughput by skew",
             "Queueing model: 80 workers of 1 ms, 48 sources, an arrival rate that saturates SG. The paper "

@@ -247,6 +247,7 @@ EXPERIMENTS = [
               r.near(r.ratio("imbalance", CONSISTENT, "readj", resources="LLL", z=1.0), 1.5, 0.15, 1)),
         Claim("5.3", "violations begin earliest for LQL, latest for LCL", "LQL, LLL, LCL",
               r.graded(lambda t: {name: _crossing(t, CONSISTENT, name) for name in ("LQL", "LLL", "LCL")},
+                       lambda at: at["LQL"] < at["LLL"] < at["LCL"],
                        lambda at: at["LQL"] <= at["LLL"] <= at["LCL"] and at["LQL"] < at["LCL"],
                        text=r.named(prefix="at z = "))),
         Claim("5.3", "at very low skew all are within tolerance", "below 1",
