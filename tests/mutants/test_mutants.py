@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -51,12 +50,12 @@ def test_a_claim_rejects_the_mutant(name: str, suite: Suite) -> None:
 
 def test_what_breaks_nothing_is_not_caught(suite: Suite) -> None:
     edit = Edit("schemes/dynamic_key.py", "    ideal = 100 / workers\n", "    ideal = 100.0 / workers\n")
-    harmless = Mutant("harmless", "nothing", (edit,), ("dynamic/widths",), ("dynamic-key",))
+    harmless = Mutant("harmless", "nothing", (edit,), ("dynamic/table1",), ("dynamic-key",))
     suite.measure_unmutated(list(harmless.figures))
     assert suite.run(harmless).caught == ()
 
 
-def test_a_mutant_that_cannot_run_is_a_failure_not_a_catch(suite: Suite, tmp_path: Path) -> None:
+def test_a_mutant_that_cannot_run_is_a_failure_not_a_catch(suite: Suite) -> None:
     edit = Edit("schemes/dynamic_key.py", "    ideal = 100 / workers\n", "    ideal = 100 / nothing\n")
     broken = Mutant("broken", "nothing", (edit,), ("dynamic/table1",), ("dynamic-key",))
     suite.measure_unmutated(list(broken.figures))
