@@ -119,7 +119,8 @@ def _touches(mutant: Mutant, point: dict[str, Any]) -> bool:
 def _measure(mutant: Mutant, folder: Path) -> str:
     """Measure the missing points with a broken copy of the sources; return what went wrong."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
-        shutil.copytree(SOURCE, Path(temporary) / "src")  # with the compiled kernels: few are compiled again
+        half_written = shutil.ignore_patterns("*.tmp.*", "*.pyc.*")  # by tests that run at the same time
+        shutil.copytree(SOURCE, Path(temporary) / "src", ignore=half_written)  # with compiled kernels
         mutant.apply(Path(temporary) / "src")
         path = os.pathsep.join([str(Path(temporary) / "src"), str(Path(__file__).parents[1])])
         command = [sys.executable, "-m", "mutants.measure", str(folder), *mutant.figures]
