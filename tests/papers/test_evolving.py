@@ -166,7 +166,14 @@ def test_rules_of_time_and_memory(
 def _variants(first: str, second: str, time: float, memory: float = 1.0, workers: int = 128) -> list[Row]:
     """Return rows in which ``first`` takes ``time`` times as long and ``memory`` times the memory."""
     return [
-        {"label": label, "workers": workers, "z": 1.0, "makespan": times, "memory": held}
+        {
+            "label": label,
+            "workers": workers,
+            "z": 1.0,
+            "makespan": times,
+            "memory": held,
+            "latency_p99": times,
+        }
         for label, times, held in ((first, time, memory), (second, 1.0, 1.0))
     ]
 
@@ -180,6 +187,10 @@ def _variants(first: str, second: str, time: float, memory: float = 1.0, workers
         ("fig12", "forgetting", _variants("0", "0.2", 1.0, 2.5), HOLDS),
         ("fig12", "forgetting", _variants("0", "0.2", 1.0, 1.4), DIRECTION),
         ("fig12", "forgetting", _variants("0", "0.2", 1.0, 1.3), DIFFERS),
+        ("fig12", "0.2 is best", [*_variants("1", "0.2", 1.4), *_variants("0", "0.2", 1.0, 1.1)], HOLDS),
+        ("fig12", "0.2 is best", [*_variants("1", "0.2", 1.0), *_variants("0", "0.2", 1.0, 1.0)], DIFFERS),
+        ("fig13", "a large", _variants("2/n", "0.25/n", 3.0, 0.9), HOLDS),
+        ("fig13", "a large", _variants("2/n", "0.25/n", 1.0, 1.0), DIFFERS),
         ("fig13", "only the", _variants("2/n", "0.25/n", 1.2), HOLDS),
         ("fig13", "only the", _variants("2/n", "0.25/n", 1.0), DIFFERS),
         ("fig14", "epochs", _variants("w/o epoch", "w/ epoch", 12.0), HOLDS),
