@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.set-up
 
-.PHONY: help setup java test lint faults bench demo docs scheme-pages reproduce clean
+.PHONY: help setup java test lint faults bench demo docs scheme-pages reproduce mutants clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint    the checks without the tests"
 	@echo "make bench   every benchmark, as ratios within one run"
 	@echo "make reproduce  every figure of the five papers; verdicts compared with docs/reproduction.md"
+	@echo "make mutants  every scheme broken in many ways; which claims notice is written to docs/mutants.md"
 	@echo "make docs    the documentation as a site (site/index.html), every link checked"
 	@echo "make demo    real words and a drifting stream through hashing and through evenflow, on Spark (demo/index.html)"
 
@@ -56,6 +57,9 @@ bench: setup
 
 reproduce: setup
 	EVENFLOW_REPRODUCE=all $(BIN)/pytest tests/papers/test_verdicts.py
+
+mutants: setup
+	PYTHONPATH=tests $(BIN)/python -m mutants
 
 clean:
 	rm -rf $(VENV) build dist site .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis results

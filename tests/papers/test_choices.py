@@ -102,8 +102,11 @@ def _real(change: dict[str, float]) -> list[Row]:
         ("fig11", "W-C is better", {}, HOLDS),
         ("fig11", "W-C is better", {"w-choices": 2e-4}, DIFFERS),
         ("fig11", "D-C stays", {}, HOLDS),
-        ("fig11", "D-C stays", {"d-choices": 4e-3}, DIRECTION),
-        ("fig11", "D-C stays", {"d-choices": 6e-3}, DIFFERS),
+        ("fig11", "D-C stays", {"d-choices": 9e-4}, DIRECTION),
+        ("fig11", "D-C stays", {"d-choices": 2e-3}, DIFFERS),
+        ("fig11", "the same on CT", {}, HOLDS),
+        ("fig11", "the same on CT", {"d-choices": 4e-3}, DIRECTION),
+        ("fig11", "the same on CT", {"d-choices": 6e-3}, DIFFERS),
     ],
 )
 def test_rules_of_real_streams(figure: str, beginning: str, change: dict[str, float], verdict: str) -> None:
@@ -114,17 +117,35 @@ def test_rules_of_real_streams(figure: str, beginning: str, change: dict[str, fl
 
 def test_rules_of_the_formulas() -> None:
     def rows(over: float, less: float, fraction: float = 0.5) -> list[Row]:
-        row: Row = {"workers": 100, "fraction": fraction}
-        for name in ("d-choices", "w-choices"):
-            row |= {f"{name}_over_pkg": over, f"{name}_over_shuffle": -less}
-            row |= {f"{name}_over_pkg_measured": 0.4, f"{name}_over_shuffle_measured": -0.7}
+        row: Row = {"workers": 100, "fraction": fraction, "choices_distinct": 35, "head": 38}
+        for name, counted in (("d-choices", over / 2), ("w-choices", over)):
+            row |= {f"{name}_over_pkg": over, f"{name}_over_shuffle": -less, f"{name}_over_pkg_same": 0.2}
+            row |= {f"{name}_over_pkg_measured": counted, f"{name}_over_shuffle_measured": -less}
         return [row]
 
     assert _verdict("fig4", "at n = 50", rows(0, 0)) == HOLDS
     assert _verdict("fig4", "at n = 50", rows(0, 0, fraction=1.0)) == DIFFERS
     assert [_verdict("fig5", "D-C and", rows(x, 0)) for x in (0.3, 0.5, 0.7)] == [HOLDS, DIRECTION, DIFFERS]
     assert [_verdict("fig6", "D-C and", rows(0, x)) for x in (0.79, 0.6, 0.4)] == [HOLDS, DIRECTION, DIFFERS]
-    assert "counted pairs +40.0%" in _judged("fig5", "D-C and", rows(0.2, 0)).measured
+    assert [_verdict("fig5", "the same", rows(x, 0)) for x in (0.3, 0.5, 0.7)] == [HOLDS, DIRECTION, DIFFERS]
+    assert [_verdict("fig6", "the same", rows(0, x)) for x in (0.79, 0.6, 0.4)] == [HOLDS, DIRECTION, DIFFERS]
+    found = [_verdict("fig5", "counted pairs are", rows(x, 0)) for x in (0.2, 0.9, 2.0)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+    assert _verdict("fig5", "D-C needs", rows(0.2, 0)) == HOLDS
+    alike = rows(0.2, 0)[0] | {"d-choices_over_pkg_measured": 0.2}
+    assert _verdict("fig5", "D-C needs", [alike]) == DIFFERS
+
+
+def test_rules_of_measured_heads() -> None:
+    def rows(spread: int = 38, widest: int = 35, wide: int = 100) -> list[Row]:
+        same: Row = {"workers": 100, "z": 1.4, "law": 38, "solved": 35, "spread": spread}
+        names = {"d-choices": widest, "w-choices": wide, "round-robin-head": wide}
+        return [{**same, "scheme": name, "widest": workers} for name, workers in names.items()]
+
+    above, few = "the keys above", "D-C sends"
+    assert [_verdict("head", above, rows(spread=x)) for x in (40, 65, 12)] == [HOLDS, DIFFERS, DIFFERS]
+    assert [_verdict("head", few, rows(widest=x)) for x in (36, 100, 2)] == [HOLDS, DIFFERS, DIFFERS]
+    assert [_verdict("head", "W-C and RR", rows(wide=x)) for x in (100, 35)] == [HOLDS, DIFFERS]
 
 
 def test_rules_of_thresholds() -> None:
@@ -141,26 +162,28 @@ def test_rules_of_thresholds() -> None:
         DIRECTION,
         DIFFERS,
     ]
-    assert [_verdict("fig7", "W-C is better", rows(w, 1e-3)) for w in (1e-6, 1e-2)] == [HOLDS, DIFFERS]
+    better = [_verdict("fig7", "W-C is better", rows(w, 1e-3)) for w in (1e-6, 1e-3, 1e-2)]
+    assert better == [HOLDS, DIFFERS, DIFFERS]
 
 
 def test_rules_of_the_least_choices() -> None:
-    def rows(distinct: int, printed: list[int]) -> list[Row]:
+    def rows(distinct: int, printed: list[int], n: int = 50) -> list[Row]:
         return [
-            {"workers": 50, "z": 1.4, "distinct": True, "seed": 0, "solved": 40, "least": distinct},
-            *(
-                {"workers": 50, "z": 1.4, "distinct": False, "seed": seed, "solved": 40, "least": least}
-                for seed, least in enumerate(printed)
-            ),
-        ]
+            {"workers": n, "z": 1.4, "distinct": alone, "seed": seed, "solved": 40, "least": least,
+             "matched": least}
+            for alone, seed, least in ((True, 0, distinct), *((False, *each) for each in enumerate(printed)))
+        ]  # fmt: skip
 
-    near, printed, larger = "the computed d is very", "the same with", "the computed d is slightly"
+    near, printed, larger = "the computed d is very", "the same with candidates", "the computed d is slightly"
     assert _verdict("fig9", near, rows(39, [40] * 5)) == HOLDS
     assert _verdict("fig9", near, rows(37, [40] * 5)) == DIFFERS
     assert _verdict("fig9", printed, rows(40, [30, 30, 50, 50, 20])) == HOLDS  # 36 on average
     assert _verdict("fig9", printed, rows(40, [30, 30, 40, 40, 20])) == DIFFERS
     assert _verdict("fig9", larger, rows(40, [40])) == HOLDS
     assert _verdict("fig9", larger, rows(41, [40])) == DIFFERS
+    assert [_verdict("fig9", "the same for", rows(x, [40])) for x in (45, 50)] == [HOLDS, DIFFERS]
+    few = [_verdict("fig9", "the same with 10", rows(x, [40], n=10)) for x in (38, 41, 35)]
+    assert few == [HOLDS, DIFFERS, DIFFERS]
 
 
 def test_rules_of_skew() -> None:
@@ -185,22 +208,27 @@ def test_rules_of_skew() -> None:
 def test_rules_of_time() -> None:
     def rows(last: float) -> list[Row]:
         return [
-            {"scheme": "partial-key", "data": data, "workers": 100, "imbalance": value}
-            for data in ("TW", "WP")
+            {"scheme": scheme, "data": data, "workers": 100, "imbalance": value}
+            for scheme in ("partial-key", "d-choices", "w-choices")
+            for data in ("TW", "WP", "CT")
             for value in (0.5, 0.1, 0.1, last)
         ]
 
-    assert [_verdict("fig12", "imbalance stays", rows(last)) for last in (0.2, 0.4)] == [HOLDS, DIFFERS]
+    for name in ("PKG", "D-C", "W-C"):
+        assert [_verdict("fig12", name, rows(last)) for last in (0.2, 0.4)] == [HOLDS, DIFFERS]
 
 
 def test_rules_of_the_cluster() -> None:
-    def rows(pkg: float = 1000.0, key: float = 650.0, ours: float = 1500.0, late: float = 0.1) -> list[Row]:
+    def rows(pkg: float = 1000.0, key: float = 650.0, ours: float = 1500.0, late: float = 0.1,
+             half: float = 0.5) -> list[Row]:  # fmt: skip
         usual = {"key": key, "partial-key": pkg, "d-choices": ours, "w-choices": ours, "shuffle": 1500.0}
         return [
-            {"scheme": name, "z": z, "throughput": value, "latency_p99": late if value == ours else 1.0}
+            {"scheme": name, "z": z, "throughput": value, "latency_p99": late if value == ours else 1.0,
+             "latency_mean": {"key": 1.0, "partial-key": half, "shuffle": 0.1}.get(name, late),
+             "latency_p50": 1.0, "latency_p95": 1.0}
             for z in (1.4, 1.7, 2.0)
             for name, value in usual.items()
-        ]
+        ]  # fmt: skip
 
     assert _verdict("fig13", "D-C and", rows()) == HOLDS
     assert _verdict("fig13", "D-C and", rows(ours=1300.0)) == DIFFERS
@@ -208,12 +236,14 @@ def test_rules_of_the_cluster() -> None:
         HOLDS, DIRECTION, DIFFERS,
     ]  # fmt: skip
     assert [_verdict("fig13", "up to 2.3", rows(key=k)) for k in (650.0, 100.0)] == [HOLDS, DIRECTION]
-    assert [_verdict("fig14", "up to 60", rows(late=s)) for s in (0.4, 0.8, 0.95)] == [
-        HOLDS,
-        DIRECTION,
-        DIFFERS,
-    ]
-    assert [_verdict("fig14", "up to 75", rows(late=s)) for s in (0.25, 0.5)] == [HOLDS, DIRECTION]
+    found = [_verdict("fig14", "up to 60", rows(late=s)) for s in (0.4, 0.7, 0.001, 0.8)]
+    assert found == [HOLDS, DIRECTION, DIRECTION, DIFFERS]
+    found = [_verdict("fig14", "up to 75", rows(late=s)) for s in (0.25, 0.5, 0.001, 0.8)]
+    assert found == [HOLDS, DIRECTION, DIRECTION, DIFFERS]
+    found = [_verdict("fig14", "PKG has about half", rows(half=s)) for s in (0.5, 0.75, 0.9)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+    found = [_verdict("fig14", "D-C and W-C have", rows(late=s)) for s in (0.1, 0.2, 0.5)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
 
 
 def test_the_streams_are_told_from_the_paper_s_own() -> None:

@@ -24,7 +24,8 @@ from evenflow.schemes.cost_model import Costs, resource
 from evenflow.schemes.explicit import Explicit, ExplicitRouter
 from evenflow.schemes.key_placement import place
 
-FIGURES = ["fig1", "thresholds", *(f"fig{number}" for number in range(3, 15)), "lookup"]
+FIGURES = ["fig1", "thresholds", *(f"fig{n}" for n in range(3, 10)), "window",
+           *(f"fig{n}" for n in range(10, 15)), "lookup"]  # fmt: skip
 
 
 def verdicts(figure: str, rows: list[Row]) -> dict[str, str]:
@@ -312,10 +313,19 @@ def test_rules_see_the_opposite() -> None:
     found = verdicts("fig6", rows)
     assert found["redist's migration is almost flat in N"] == DIFFERS
     assert found["consistent hashing has the worst balance"] == DIFFERS
-    assert found["uniform hashing migrates around 22 times the ideal at 32 channels"] == DIRECTION
+    assert found["uniform hashing migrates around 22 times the ideal at 32 channels"] == DIFFERS
     assert found["scan's migration is above 3 at 32 channels"] == HOLDS
     assert set(verdicts("fig6", rows[:1]).values()) <= {UNTESTED, DIFFERS, HOLDS, DIRECTION}
     assert verdicts("fig6", rows[:1])["scan's migration is above 3 at 32 channels"] == UNTESTED
+
+
+def test_rules_of_the_window() -> None:
+    def found(remembered: float, known: float) -> list[str]:
+        return list(verdicts("window", [{"windows": 2.0, "remembered": remembered, "known": known}]).values())
+
+    assert found(0.0, 1.01) == [HOLDS, HOLDS]
+    assert found(0.01, 0.9) == [DIRECTION, DIFFERS]
+    assert found(0.5, 0.5) == [DIFFERS, DIFFERS]
 
 
 def _size_rows() -> list[Row]:

@@ -19,6 +19,7 @@ from evenflow.papers.rules import (
     between,
     changes,
     compared,
+    cut,
     each,
     gain,
     graded,
@@ -30,6 +31,7 @@ from evenflow.papers.rules import (
     ratio,
     reduction,
     steps,
+    times,
     values,
 )
 from evenflow.papers.table import Table
@@ -118,9 +120,13 @@ def test_comparators_on_both_sides_of_their_limits() -> None:
     )
     printed = {"a": 1.0, "b": 2.0}
     near = _verdicts(
-        lambda m: as_printed(m, printed, 0.1, 0.5), printed, {"a": 0.6, "b": 2}, {"a": 0.4, "b": 2}
+        lambda m: as_printed(m, printed, 0.1, 0.5), printed, {"a": 0.7, "b": 2}, {"a": 0.6, "b": 2}
     )
     assert near == three
+    assert _verdicts(lambda m: times(m, 13.6), 13.6, 2.4, 2.3) == three
+    assert _verdicts(lambda m: times(m, 13.6), 30, 0.5) == [DIRECTION, DIFFERS]  # bounded on both sides
+    assert _verdicts(lambda m: cut(m, 0.6), 0.6, 0.3, 0.2) == three
+    assert _verdicts(lambda m: cut(m, 0.6), 0.99, 1.0, -0.1) == [DIRECTION, DIRECTION, DIFFERS]
     found = ({"a": 2, "b": 4}, {"a": 2, "b": 8}, {"a": 8, "b": 4})
     assert _verdicts(lambda m: as_printed(m, printed, 0.1, by_order=True, unit="a"), *found) == three
 

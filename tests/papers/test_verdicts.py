@@ -20,10 +20,12 @@ from evenflow.papers.reproduce import reproduce
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 QUICK = [
     *(f"choices/fig{number}" for number in (3, 4, 7, 8, 9, 10, 13, 14)),
+    "choices/head",
     "heterogeneous/fig4",
-    *(f"functions/{figure}" for figure in ("fig1", "thresholds", "fig8", "fig11")),
+    *(f"functions/{figure}" for figure in ("fig1", "thresholds", "fig8", "fig11", "window")),
     *(f"evolving/fig{number}" for number in (12, 14, 15, 17)),
-    *(f"dynamic/{figure}" for figure in ("table1", "table3", "fig10", "fig11", "fig13")),
+    "evolving/epochs",
+    *(f"dynamic/{figure}" for figure in ("table1", "widths", "table3", "fig10", "fig11", "fig13")),
 ]
 ALL = os.environ.get("EVENFLOW_REPRODUCE") == "all"
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import evenflow as ef
@@ -32,7 +33,9 @@ SKEWS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 LAW = "10^5 keys; the ranks reverse for the last fifth (our reading of the text)."
 ALONE = "fish, one source"
 TOGETHER = ", one stream"
+CHANGING = ", changing"
 _Points = Callable[[RunConfig], list[Row]]
+BLOCK, BLOCKS = 250, 40  # messages after a change: the hottest key has 150 of a block
 SATURATED = "Queueing model at shuffle grouping's saturation."
 
 
@@ -77,7 +80,8 @@ def _variants(variants: Mapping[str, Row] | Callable[[RunConfig], Mapping[str, R
     """Return points of FISH with other parameters.
 
     What FISH does by default is spelled with no parameters, so that all figures share it; a threshold
-    ``factor`` becomes ``theta``, and ``capacity`` is spelled for half of the workers.
+    ``factor`` becomes ``theta``. ``capacity`` is spelled for half of the workers: before and, where it
+    changes, after half of the messages.
     """
 
     def subjects(config: RunConfig) -> list[tuple[str, str, Row]]:
@@ -85,13 +89,18 @@ def _variants(variants: Mapping[str, Row] | Callable[[RunConfig], Mapping[str, R
         own = [(label, "fish", parameters) for label, parameters in found.items()]
         return own + [(name, name, {}) for name in config.joining]
 
-    def point(subject: tuple[str, str, Row], workers: int, capacity: str = "", **point: Any) -> Row:
+    def point(subject: tuple[str, str, Row], workers: int, capacity: tuple[str, str] = ("", ""),
+              **point: Any) -> Row:  # fmt: skip
         label, scheme, parameters = subject
         if "factor" in parameters:
             parameters = {"theta": parameters["factor"] / workers}
         found = _zipf_point(label=label, scheme=scheme, parameters=parameters, workers=workers, **point)
-        if capacity:
-            found["queueing"]["capacity"] = capacity.format(half=workers // 2)
+        before, after = (spec.format(half=workers // 2) for spec in capacity)
+        if before:
+            found["queueing"]["capacity"] = before
+        if after:
+            found["changes"] = [[int(point["messages"]) // 2, after]]
+            found["labels"]["label"] += CHANGING
         return found
 
     return grid(point, workers=at(64, WORKERS), z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2, 3)),
@@ -144,7 +153,39 @@ def _measure_churn(workers: int, change: int, z: float, ring: bool, messages: in
     return [{**row, "label": "w/ CH" if ring else "w/o CH", "memory": result.row()["memory"]}]
 
 
+def _measure_reaction(scheme: str, workers: int, z: float, messages: int) -> list[Row]:
+    """Route an evolving stream from one source; after the ranks reverse, a row per 250 messages.
+
+    ``used``: to how many workers the key that is hottest by then was sent.
+    """
+    opened = open_stream(evolving(z, messages))
+    ids = np.concatenate([chunk.ids.copy() for chunk in opened.chunks()])
+    router = ef.scheme(scheme).router(workers)
+    change = messages * 4 // 5
+    router.route(opened.hashes[ids[:change]])
+    hottest = np.bincount(ids[change:]).argmax()
+    rows: list[Row] = []
+    for start in range(change, min(change + BLOCKS * BLOCK, messages), BLOCK):
+        own = ids[start : start + BLOCK]
+        sent = router.route(opened.hashes[own])[own == hottest]
+        row = {"label": scheme, "workers": workers, "z": z, "since": start + BLOCK - change}
+        rows.append(row | {"used": np.unique(sent).size / workers})
+    return rows
+
+
 # Rules and figures that several claims share
+
+
+def _reaction(t: Table) -> float:
+    """Return after how many messages the hottest key has three quarters of the workers; or infinity."""
+    wide = [since for since, used in t.curve("used", "since").items() if used >= 0.75]
+    return float(min(wide, default=np.inf))
+
+
+def _few_counters(t: Table) -> dict[str, float]:
+    """Return the memory of D-C and W-C with 100 counters relative to SG's, and SG's."""
+    shuffle = t.value("memory", label="SG")
+    return {"SG": shuffle} | {name: t.value("memory", label=name) / shuffle for name in ("D-C100", "W-C100")}
 
 
 def _fish_memory(label: str, to: str = "key") -> r.Rule:
@@ -158,17 +199,16 @@ def _of_shuffle(limit: float, **where: Any) -> r.Rule:
 
 
 def _faster(other: str, paper: float, *by: str) -> r.Rule:
-    """Judge the best factor by which FISH is faster: at least 70 percent of the paper's."""
-    return r.at_least(r.ratio("makespan", other, "fish", *by), 0.7 * paper, 1.05, "{:.2f}x")
+    """Judge the best factor by which FISH is faster."""
+    return r.best_times("makespan", other, "fish", *by, paper=paper)
 
 
 def _more(other: str, paper: float) -> r.Rule:
-    return r.at_least(r.ratio("throughput", "fish", other, "data"), 0.85 * paper, 1.02, "{:.2f}x")
+    return r.best_times("throughput", "fish", other, "data", paper=paper)
 
 
 def _cut(column: str, paper: float) -> r.Rule:
-    found = r.reduction(column, "fish", "w-choices", "data")
-    return r.at_least(found, paper, 0.05, lambda best: f"{-best:.0%}")
+    return r.cut(r.reduction(column, "fish", "w-choices", "data"), paper, lambda best: f"{-best:.0%}")
 
 
 def _memory_lines(to: str, ylabel: str) -> Lines:
@@ -195,13 +235,20 @@ _BOTH = Lines(x="z", y={"makespan": "execution time, s", "memory": "pairs per ke
 _CLUSTER = partial(Bars, x="label", by="data", logy=True)
 
 _REPAIRED = (
-    "Our D-C and W-C find the head with enough counters and fix what the published code gets wrong, so they "
-    "lose far less to drift than in the paper."
+    "Our D-C and W-C give a newly hot key its workers once it exceeds 1/(5n) of all messages, a few percent "
+    "of the stream after the change. Tested on the evolving stream (n = 128, z = 2): 100 counters instead of "
+    "1280 leave the factors at 1.04 (D-C) and 1.00 (W-C); with two workers per key to the end (choices=2) it "
+    "is 31. The paper's factors need hot keys that are found late or never."
+)
+_FOUND = (
+    "On the stand-in 1000 counters are enough to find the head: the hottest key has 0.4 percent of the "
+    "messages, and with 100 counters every key looks hot (Fig. 3)."
 )
 _STAND_IN = "The stand-in streams differ from the paper's in drift and skew."
 _SOON = (
     "A newly hot key exceeds 1/(4n) of all messages so far after a few percent of the stream and gets its "
-    "workers then; the paper's factor corresponds to leaving it on two workers to the end."
+    "workers then (d_min at 2 instead of by the formula: 1.53 instead of 1.42 at n = 128, z = 2); left on "
+    "two workers to the end (the mutant chk-two-workers) it takes 31 times as long."
 )
 _MISTAKEN = (
     "1/(4n) of an epoch of 1000 is two or three messages at 128 workers, so some cold keys become hot by "
@@ -209,8 +256,15 @@ _MISTAKEN = (
 )
 _GROWS = "SG's memory grows with the messages per key, up to the paper's 50 M tuples; FISH's far more slowly."
 _RARE = "Many of the 10^5 keys occur once or twice per half, so they have few pairs to lose or to double."
+_FORGETS = (
+    "A returning key finds its old workers here, because candidates are nested. Neither 100 counters (0.95) "
+    "nor epochs of 100 messages (1.00) nor a threshold of 1/(8n) (1.04) brings the paper's factor."
+)
+_FEW_TUPLES = "Fewer tuples per key than in the paper: rare keys, which CHK does not touch, weigh less."
 _STILL_TWO = (
-    "A key below 2/n still has two workers, which suffices; a key above it is hot at every threshold."
+    "A key below 2/n still has two workers, which suffices; a key above it is hot at every threshold. Tested "
+    "with a threshold of 4/n (n = 64): 1.19 times as long where the hottest key has 2.4/n (z = 0.8), 1.62 "
+    "times where it has 4.1/n (z = 0.9); with 2/n 1.001 times in both."
 )
 _MODEL = f"{SATURATED} {LAW}"
 _PAIRS = f"Pairs. Runs of 5 M; one stream: all 50 M tuples (a fifth of both at scale small). {LAW}"
@@ -228,13 +282,19 @@ EXPERIMENTS = [
         Claim("2.3", "one or two workers per key lead to a high p99", "FG 3945 ms, PKG 2808 ms",
               r.at_least(r.at_scale(r.ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"),
               _STAND_IN),
+        Claim("2.3", "with 1000 counters D-C's and W-C's p99 is almost PKG's", "equal",
+              r.graded(r.at_scale(lambda t: {name: t.value("latency_p99", label=name) / t.value(
+                           "latency_p99", label="PKG") for name in ("D-C1000", "W-C1000")}),
+                       lambda found: min(found.values()) >= 0.8, lambda found: min(found.values()) >= 0.5,
+                       r.named(prefix="relative to PKG's: ")), _FOUND),
     )),
     _figure("fig3", "Memory on AM by the number of workers", "Pairs per key.", _SKETCH_POINTS, simulated,
             Lines(x="workers", y="memory", logy=True), (
         Claim("2.3", "with 100 counters D-C and W-C cost nearly what SG costs", "D-C100, W-C100 like SG",
-              r.each(r.at_scale(r.all_of(*(r.compared("memory", check=f"`{name}100` > 1.5 * `{name}1000`")
-                                     for name in ("D-C", "W-C")))),
-                     "schemes whose memory grows by half with 100 counters"), _STAND_IN),
+              r.graded(r.at_scale(_few_counters), lambda found: min(found.values()) >= 0.8,
+                       lambda found: all(r.reaches(share * found["SG"], found["SG"])
+                                         for name, share in found.items() if name != "SG"),
+                       "relative to SG's {SG:.3g}: D-C100 {D-C100:.3g}, W-C100 {W-C100:.3g}"), _STAND_IN),
         Claim("2.3", "SG costs up to 23 times FG at 128 workers", "23.16x",
               r.near(r.at_scale(r.average("memory", label="SG")), 23.16, 0.3, 1.0, "{:.2f}x"), _STAND_IN),
     )),
@@ -282,22 +342,40 @@ EXPERIMENTS = [
     )),
     _figure("fig12", "Decay: execution time and memory", _MODEL, _variants(_decays), simulated, _BOTH, (
         Claim("6.3", "without decay (1.0) execution takes much longer", "up to 12.14x",
-              r.near(r.at_scale(r.ratio("makespan", "1", "0.2", "z")), 12.14, 0.3, 1.02, "{:.2f}x"), _SOON),
+              r.near(r.at_scale(r.ratio("makespan", "1", "0.2", "z")), 12.14, 0.3, 1.0, "{:.2f}x"), _SOON),
         Claim("6.3", "forgetting everything (0) costs memory at low skew", "2.65x at z = 1.0",
-              r.near(r.at_scale(r.ratio("memory", "0", "0.2", z=1.0)), 2.65, 0.3, 1.01, "{:.2f}x"),
-              "a returning key finds its old workers here, because candidates are nested"),
+              r.near(r.at_scale(r.ratio("memory", "0", "0.2", z=1.0)), 2.65, 0.3, 1.0, "{:.2f}x"),
+              _FORGETS),
+        Claim("6.3", "0.2 is best: less memory than with 0, faster than with 1", "best",
+              r.each(r.all_of(r.below("memory", "0.2", "0", "workers", "z", factor=0.995),
+                              r.below("makespan", "0.2", "1", "workers", "z", factor=0.995)),
+                     "comparisons with 0 and 1")),
     )),
     _figure("fig13", "Threshold: execution time and memory", _MODEL, _variants(_thresholds), simulated,
             _BOTH, (
         Claim("6.3", "only the threshold 2/n causes imbalance", "2/n",
               r.at_least(r.at_scale(r.ratio("makespan", "2/n", "0.25/n", "z")), 1.1, 1.01,
                          "2/n takes {:.3f} times as long as 1/(4n)"), _STILL_TWO),
+        Claim("6.3", "a large threshold needs less memory, a small one balances better (p99)", "both",
+              r.each(r.all_of(r.below("memory", "2/n", "0.25/n", "workers", "z", factor=0.98),
+                              r.below("latency_p99", "0.25/n", "2/n", "workers", "z", factor=0.5)),
+                     "comparisons of 2/n and 1/(4n)")),
     )),
     _figure("fig14", "With and without epochs", _MODEL,
             _variants({"w/ epoch": {}, "w/o epoch": {"epochs": False}}), simulated, _BOTH, (
         Claim("6.4", "epochs shorten execution", "up to 11.91x",
-              r.near(r.ratio("makespan", "w/o epoch", "w/ epoch", "workers", "z"), 11.91, 0.3, 1.05,
+              r.near(r.ratio("makespan", "w/o epoch", "w/ epoch", "workers", "z"), 11.91, 0.3, 1.0,
                      "{:.2f}x"), _SOON),
+    )),
+    _figure("epochs", "Workers of a newly hot key",
+            "Share of 64 workers that the hottest key is sent to in 250 messages, after the ranks have "
+            "reversed; z = 2, one source, 10^5 keys.",
+            grid(scheme=schemes("fish"), workers=64, z=2.0, messages=at(500_000, 5_000_000)),
+            _measure_reaction,
+            Lines(x="since", y="used", xlabel="messages since the change", ylabel="share of the workers"), (
+        Claim("4.1", "epochs of 1000 messages find new hot keys at once: their workers within one epoch",
+              "at most 1000 messages",
+              r.at_most(_reaction, 1000, 2000, "three quarters of the workers within {:g} messages")),
     )),
     _figure("fig15", "CHK against D-C's and W-C's choices", _MODEL,
             _variants({"CHK": {}, "w/ W-C": {"choices": "w-choices"}, "w/ D-C": {"choices": "d-choices"}}),
@@ -305,31 +383,44 @@ EXPERIMENTS = [
         Claim("6.4", "CHK needs less memory than W-C's choices", "less",
               r.each(r.below("memory", "CHK", "w/ W-C", "workers", "z", factor=1.001),
                      "settings where CHK needs no more memory than W-C's choices")),
+        Claim("6.4", "CHK saves up to 25.23 percent of W-C's memory at 64 workers", "-25.23 percent",
+              r.cut(r.reduction("memory", "CHK", "w/ W-C", "z", workers=64), 0.2523), _FEW_TUPLES),
+        Claim("6.4", "D-C's choices take longer than CHK", "longer",
+              r.each(r.below("makespan", "CHK", "w/ D-C", "workers", "z", strictly=True),
+                     "settings where D-C's choices take longer", lambda t: "at most {:.3f} times".format(
+                         r.ratio("makespan", "w/ D-C", "CHK", "workers", "z")(t)))),
     )),
     _figure("fig16", "With and without heuristic worker assignment",
-            f"Half of the workers twice as fast. {_MODEL}",
+            f"Half of the workers twice as fast; changing: the other half from the middle of the stream on. "
+            f"{_MODEL}",
             _variants({"w/ hwa": {}, "told the backlog": {"assignment": "reported"},
                        "w/o hwa": {"assignment": "counts"}},
-                      capacity="{half}x2,{half}x1"), simulated, _BOTH, (
+                      capacity=[("{half}x2,{half}x1", ""), ("{half}x2,{half}x1", "{half}x1,{half}x2")]),
+            simulated, _BOTH, (
         Claim("6.4", "inferring backlogs shortens execution on heterogeneous workers", "up to 2.61x",
-              r.near(r.ratio("makespan", "w/o hwa", "w/ hwa", "workers", "z"), 2.61, 0.3, 1.05, "{:.2f}x"),
+              r.near(r.ratio("makespan", "w/o hwa", "w/ hwa", "workers", "z"), 2.61, 0.3, 1.0, "{:.2f}x"),
               "with half of the workers twice as fast, equal shares cost at most 1.5 times"),
         Claim("4.2", "to infer is as good as to be told the backlogs (ours: a figure with both)", "as good",
               r.at_most(r.ratio("makespan", "w/ hwa", "told the backlog", "workers", "z"), 1.05, 1.3,
                         "execution takes {:.3f} times as long")),
+        Claim("6.4", "it copes with speeds that change: after half of the stream the other half is faster",
+              "as good as to be told the backlogs",
+              r.at_most(r.ratio("makespan", f"w/ hwa{CHANGING}", f"told the backlog{CHANGING}", "workers",
+                                "z"), 1.05, 1.3, "execution takes {:.3f} times as long")),
     )),
     _figure("fig17", "Adding or removing a worker halfway, with and without consistent hashing", LAW,
             _CHURN_POINTS,
             _measure_churn, Lines(x="z", y="memory", panels="{change}, n = {workers}", xlabel="skew z"), (
         Claim("6.5", "without consistent hashing memory doubles at low skew", "about 2x",
               r.near(r.ratio("memory", "w/o CH", "w/ CH", "workers", "change", take=min, z=1.0), 2.0, 0.3,
-                     1.05, "{:.2f}x"), _RARE),
+                     1.0, "{:.2f}x"), _RARE),
     )),
     _figure("fig18", "Latency, 128 workers, 32 sources", _STORM, _CLUSTER_POINTS, simulated,
             _CLUSTER(y="latency_p99", ylabel="p99 of latency, s"), (
-        Claim("6.6", "FISH's mean latency is far below W-C's", "-87.12 percent", _cut("latency_mean", 0.87),
+        Claim("6.6", "FISH's mean latency is far below W-C's", "-87.12 percent", _cut("latency_mean", 0.8712),
               _REPAIRED),
-        Claim("6.6", "FISH's p99 is far below W-C's", "-76.34 percent", _cut("latency_p99", 0.76), _REPAIRED),
+        Claim("6.6", "FISH's p99 is far below W-C's", "-76.34 percent", _cut("latency_p99", 0.7634),
+              _REPAIRED),
     )),
     _figure("fig19", "Throughput, 128 workers, 32 sources", _STORM, _CLUSTER_POINTS, simulated,
             _CLUSTER(y="throughput", ylabel="messages per second"), (

@@ -7,7 +7,7 @@ from typing import Any
 
 import evenflow as ef
 from evenflow.papers.experiment import HOLDS, UNTESTED, Judgement, Row, RunConfig
-from evenflow.simulator import Queueing, simulate
+from evenflow.simulator import Capacities, Queueing, simulate
 from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
 
@@ -24,12 +24,16 @@ def zipf(z: float, keys: float, messages: float, seed: int = 1) -> str:
 def simulated(
     scheme: str, stream: str, workers: int, sources: int = 5, seed: int = 0,
     parameters: dict[str, Any] | None = None, queueing: dict[str, Any] | None = None,
-    over_time: bool = False,
+    over_time: bool = False, changes: list[Any] | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Simulate one configuration: one row with its numbers, or one row per mark."""
+    """Simulate one configuration: one row with its numbers, or one row per mark.
+
+    ``changes``: capacities from a message on, as [message, capacities].
+    """
     configured = ef.scheme(scheme, **(parameters or {}))
     model = Queueing(**queueing) if queueing is not None else None
-    result = simulate(configured, stream, workers=workers, sources=sources, seed=seed, queueing=model)
+    result = simulate(configured, stream, workers=workers, sources=sources, seed=seed, queueing=model,
+                      events=[Capacities(at, spec) for at, spec in changes or []])  # fmt: skip
     row = result.row()
     row.pop("messages_per_second")  # the only number that another run does not repeat
     if not over_time:

@@ -74,7 +74,7 @@ def reproduce(
         asking = replace(config, asked=[])
         with _failing(experiment.name, outcome):
             tasks += [
-                _Task(experiment.name, experiment.measure, point, _file(out, experiment, point))
+                _Task(experiment.name, experiment.measure, point, point_file(out, experiment, point))
                 for point in experiment.points(asking)
             ]
             data = [described(name, config.data[name]) for name in asking.asked]
@@ -116,7 +116,7 @@ def claim_row(experiment: Experiment, claim: Claim, rows: Rows) -> Row:
     return row | {"peer": claim.peer}
 
 
-def _file(out: Path, experiment: Experiment, point: Row) -> Path:
+def point_file(out: Path, experiment: Experiment, point: Row) -> Path:
     """Return where a point is kept: figures that measure the same point share it."""
     measured_by = f"{experiment.measure.__module__}.{experiment.measure.__qualname__}"
     text = json.dumps([measured_by, experiment.version, measured(point)], sort_keys=True)

@@ -8,6 +8,7 @@ Selections (``query`` and values of columns) are those of :meth:`Table.only`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -78,7 +79,10 @@ def between(
 def near(
     measure: Measure, paper: float, within: float, beyond: float | None = None, text: Text = NUMBER
 ) -> Rule:
-    """Hold within a share of the paper's number; in direction on the same side of ``beyond``."""
+    """Hold within a share of the paper's number; in direction from a third of its effect on.
+
+    The effect is the distance from ``beyond`` (no effect) on a log scale; see :func:`reaches`.
+    """
     return Rule(measure, lambda v: _near(_first(v), paper, within, beyond), text)
 
 
@@ -88,7 +92,8 @@ def as_printed(
 ) -> Rule:  # fmt: skip
     """Compare named numbers with the paper's, each within a share of it (of ``least``, if that is more).
 
-    In direction if all are on the paper's side of ``beyond``, or, ``by_order``, in the paper's order;
+    In direction if all have a third to three times the paper's effect from ``beyond`` on, or, ``by_order``,
+    are in the paper's order;
     ``unit`` is the one that is set to the paper's number, where only ratios can be compared.
     """
 
@@ -103,7 +108,7 @@ def as_printed(
             return verdict_of(
                 close, sorted(paper, key=paper.__getitem__) == sorted(found, key=found.__getitem__)
             )
-        verdicts = [_near(found[name], x, within, beyond) for name, x in paper.items()]
+        verdicts = [_near(found[name], x, within, beyond, most=3.0) for name, x in paper.items()]
         return max(verdicts, key=VERDICTS.index)
 
     return Rule(measured, grade, named(".4g"))
@@ -130,9 +135,50 @@ def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text
     return Rule(measure, grade, text)
 
 
+def times(measure: Measure, paper: float, text: Text = "{:.2f}x") -> Rule:
+    """Judge a best ratio: from four fifths to five fourths of the paper's; in direction from a third on."""
+    return Rule(measure, lambda v: verdict_of(0.8 * paper <= _first(v) <= 1.25 * paper,
+                                              reaches(_first(v), paper)), text)  # fmt: skip
+
+
 def best_times(column: str, mine: Names, other: str, *by: str, paper: float) -> Rule:
-    """Hold if the best ratio is from four fifths to five fourths of the paper's, in direction above 1.05."""
-    return between(ratio(column, mine, other, *by), 0.8 * paper, 1.25 * paper, 1.05)
+    """Judge the best ratio of a subject's value (the least of several) to another's by :func:`times`."""
+    return times(ratio(column, mine, other, *by), paper)
+
+
+def cut(measure: Measure, paper: float, text: Text | None = None) -> Rule:
+    """Judge by how much a value lies below another's at best: a ratio of 1 - ``paper``, within a quarter.
+
+    In direction from a third of the effect on, that is also where the reduction is much larger.
+    """
+
+    def grade(found: Any) -> str:
+        left, printed = max(1 - _first(found), 1e-12), 1 - paper
+        return verdict_of(0.8 * printed <= left <= 1.25 * printed, reaches(left, printed))
+
+    return Rule(measure, grade, text or (lambda found: f"-{100 * found:.4g} percent"))
+
+
+def reaches(value: float, paper: float, beyond: float = 1.0) -> bool:
+    """Return whether a value has a third of the paper's effect or more, on a log scale from ``beyond`` on.
+
+    >>> reaches(2.4, 13.6), reaches(2.3, 13.6), reaches(30, 13.6), reaches(0.9, 13.6)
+    (True, False, True, False)
+    """
+    return effect(value, paper, beyond) >= 1 / 3
+
+
+def effect(value: float, paper: float, beyond: float = 1.0) -> float:
+    """Return the effect that a value shows as a share of the paper's, on a log scale from ``beyond`` on.
+
+    A difference from 0, such as a gain of 8 percent, is taken as a ratio from 1.
+
+    >>> round(effect(2.0, 8.0), 2), round(effect(-0.03, -0.07, 0.0), 2), round(effect(0.07, -0.07, 0.0), 2)
+    (0.33, 0.42, -0.93)
+    """
+    shift = 1.0 if beyond == 0 else 0.0
+    found, printed, none = value + shift, paper + shift, beyond + shift
+    return math.log(found / none) / math.log(printed / none) if found > 0 else -math.inf
 
 
 # What is measured
@@ -293,8 +339,8 @@ def _bound(measure: Measure, good: Callable[[Any], bool], fair: Callable[[Any], 
     return Rule(measure, grade, text)
 
 
-def _near(value: float, paper: float, within: float, beyond: float | None) -> str:
-    fair = beyond is not None and (value - beyond) * (paper - beyond) > 0
+def _near(value: float, paper: float, within: float, beyond: float | None, most: float = math.inf) -> str:
+    fair = beyond is not None and 1 / 3 <= effect(value, paper, beyond) <= most
     return verdict_of(abs(value - paper) <= within * abs(paper), fair)
 
 

@@ -197,6 +197,26 @@ def sizes(
     return [row | found]
 
 
+def following(domain: int, seed: int = 0) -> list[Row]:
+    """Count two windows of messages, then as many of other keys: a row per quarter of a window after that.
+
+    ``remembered`` and ``known``: counted shares of the hottest key of before and of now, relative to what
+    they were and are.
+    """
+    costs = Costs("LCL", (ALPHA, ALPHA, ALPHA), domain=domain)
+    sketch = LossyCounting(_SLACK * costs.delta(10), domain)
+    before, now = Workload(domain, seed=2 * seed), Workload(domain, seed=2 * seed + 1)
+    for part in before.messages(2 * domain, domain // 4):
+        sketch.update(part)
+    rows: list[Row] = []
+    hottest = [load.keys(np.zeros(1, np.int64)) for load in (before, now)]
+    for quarter, part in enumerate(now.messages(2 * domain, domain // 4), start=1):
+        sketch.update(part)
+        shares = [float(sketch.counts_of(key)[0] / sketch.covered * now.whole) for key in hottest]
+        rows.append({"windows": quarter / 4, "seed": seed, "remembered": shares[0], "known": shares[1]})
+    return rows
+
+
 def building(
     algorithm: str, workers: int = 10, domain: int = 10**6, z: float = 1.0, resources: str = "LCL",
     sigma: float = 0.1, seed: int = 0,

@@ -178,6 +178,10 @@ def _mapped(t: Table) -> tuple[float, ...]:
     return curve[low], low, curve[high], high
 
 
+_FEW_KEYS = (
+    "readj has it, scan and redist, which place keys alike here, have not. Tested: gains by round "
+    "(readj-round) give readj 1.45; a sigma of 0.02 gives readj 2.29, redist and scan 1.6; LLL adds little."
+)
 _PRINTED = "The text of 4.2.4 reads like this; Algorithm 4 as printed updates u within the round."
 _figure = partial(Experiment, "functions")
 _LEAST = "comparisons in which consistent hashing moves least"
@@ -243,6 +247,7 @@ EXPERIMENTS = [
               r.near(r.ratio("imbalance", CONSISTENT, "readj", resources="LLL", z=1.0), 1.5, 0.15, 1)),
         Claim("5.3", "violations begin earliest for LQL, latest for LCL", "LQL, LLL, LCL",
               r.graded(lambda t: {name: _crossing(t, CONSISTENT, name) for name in ("LQL", "LLL", "LCL")},
+                       lambda at: at["LQL"] < at["LLL"] < at["LCL"],
                        lambda at: at["LQL"] <= at["LLL"] <= at["LCL"] and at["LQL"] < at["LCL"],
                        text=r.named(prefix="at z = "))),
         Claim("5.3", "at very low skew all are within tolerance", "below 1",
@@ -343,8 +348,9 @@ EXPERIMENTS = [
                      "resource combinations in which U^A moves most")),
         Claim("5.3", "readj: U^APM migrates least, for LCL U^APLM", "APM; APLM for LCL",
               r.each(_sum_moves_least, "resource combinations as claimed"),
-              "readj as printed compares gains with a utility that changes within the round, and ATLM and "
-              "ATM migrate least"),
+              "readj as printed compares gains with a utility that changes within the round. Tested with "
+              "gains by round (readj-round): for LLL APM (1.16) and APLM migrate least, for LCL APLM "
+              "(1.13), as claimed"),
         Claim("5.3", "readj: balance barely depends on the utility, except for LQL", "equal",
               r.at_most(r.apart("imbalance", UTILITIES, "resources", subject="utility", approach="readj",
                                 resources=("CCL", "LCL", "LLL")), 0.03, 0.10, "{:.1%} apart")),
@@ -389,10 +395,11 @@ EXPERIMENTS = [
               r.near(r.average("migration", approach=UNIFORM), 7.0, 0.15, 1), _UNIFORM),
         Claim("5.3", "consistent hashing migrates below the ideal", "< 1",
               r.each(lambda t: _by_domain(t, "migration")[CONSISTENT] < 1, "domain sizes")),
-        Claim("5.3", "scan, redist and readj migrate about 2.2 times the ideal at 10^4 keys", "<= 2.4",
-              r.at_most(r.values("migration", *OURS, domain=10**4), 2.4)),
-        Claim("5.3", "scan, redist and readj migrate 1.25 times the ideal in large domains", "<= 1.5 at 10^6",
-              r.at_most(r.values("migration", *OURS, domain=10**6), 1.5)),
+        Claim("5.3", "scan, redist and readj migrate about 2.2 times the ideal at 10^4 keys", "2.2",
+              r.as_printed(r.values("migration", *OURS, domain=10**4), dict.fromkeys(OURS, 2.2), 0.25, 1),
+              _FEW_KEYS),
+        Claim("5.3", "scan, redist and readj migrate 1.25 times the ideal in large domains", "1.25 at 10^6",
+              r.as_printed(r.values("migration", *OURS, domain=10**6), dict.fromkeys(OURS, 1.25), 0.15, 1)),
         Claim("5.3", "the cost falls as the domain grows", "falls",
               r.each(lambda t: _by_domain(t, "migration")[_ALL].iloc[[0, -1]].diff().iloc[-1] < 0,
                      "algorithms that migrate less in the largest domain")),
