@@ -222,7 +222,7 @@ def _fig4(approach: str, resources: str, z: float) -> tuple[float, float]:
     base = {UNIFORM: 0.8, CONSISTENT: 0.9, "scan": 0.85, "redist": 0.85, "readj": 0.84}[approach]
     top = {UNIFORM: 0.6, CONSISTENT: 0.93, "scan": 0.45, "redist": 0.45, "readj": 0.36}[approach]
     after = {UNIFORM: 0, CONSISTENT: 0, "scan": 0.3, "redist": 0.1, "readj": 0.2}[approach]
-    bend = max(0, z - 0.8) * 5 if resources != "LQL" else max(0, z - 0.3)
+    bend = {"LCL": max(0, z - 0.8) * 5, "LLL": max(0, z - 0.75) * 4, "LQL": max(0, z - 0.3)}[resources]
     top = {"LQL": 0.9 if approach == CONSISTENT else 0.2}.get(resources, top)
     m = {UNIFORM: 8.5, CONSISTENT: 1.0}.get(approach, 1.05) + after * (z > 0.8)
     return m, base + steep * bend * top

@@ -125,7 +125,8 @@ def test_rules() -> None:
     assert _verdict(at_least(lambda t: 3, 2)) == HOLDS
     assert _verdict(at_least(lambda t: 1, 2, loosely=1)) == DIRECTION
     assert _verdict(near(lambda t: 2.1, 2, within=0.1)) == HOLDS
-    assert _verdict(near(lambda t: 1.2, 2, within=0.1, beyond=1)) == DIRECTION
+    assert _verdict(near(lambda t: 1.3, 2, within=0.1, beyond=1)) == DIRECTION
+    assert _verdict(near(lambda t: 1.2, 2, within=0.1, beyond=1)) == DIFFERS  # a quarter of the effect
     assert _verdict(near(lambda t: 0.9, 2, within=0.1, beyond=1)) == DIFFERS
     assert _verdict(each(lambda t: [True] * 3 + [False], "x")) == DIRECTION
     assert _verdict(each(lambda t: [], "x")) == UNTESTED
@@ -307,11 +308,11 @@ def test_labels_are_added_not_measured(tmp_path: Path) -> None:
 
 
 ALONE = {
-    "choices": {"fig3", "fig4", "fig9", "table1"},
+    "choices": {"fig3", "fig4", "fig9", "head", "table1"},
     "heterogeneous": {"fig5", "fig6", "fig10", "fig11", "table2"},
-    "functions": {"fig1", "thresholds", "fig9", "fig10", "fig11", "fig12", "fig13", "fig14", "lookup"},
+    "functions": {"fig1", "thresholds", "lookup", "window", *(f"fig{number}" for number in range(9, 15))},
     "evolving": {"fig4", "fig17", "table2"},
-    "dynamic": {"table1", "table2"},
+    "dynamic": {"table1", "table2", "widths"},
 }  # formulas, tables of streams, and figures about one scheme
 
 

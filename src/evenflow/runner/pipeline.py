@@ -31,10 +31,10 @@ from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import parse_scheme
 from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.operators.balance import balance
+from evenflow.spark.operators.place import place
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.listener import OBSERVATION_PREFIX
-from evenflow.spark.routing.placed import Placed
+from evenflow.spark.routing.options import PlacementOptions
 
 CHECK_SECONDS = 0.25
 FIRST_PLAN = "first-plan.json"
@@ -194,10 +194,8 @@ def _first_plan(job: Job, setup: AppSetup) -> Plan | None:
     if not file.exists():
         if (setup.folder / "query").exists():
             return None  # started without one
-        placed: list[Placed] = []
         rows, by = job.app.rows(job.input.table, setup)
-        balance(rows, by, job.workers, job.scheme, "planned", on_placed=placed.append)
-        plan = placed[0].plan
+        plan = place(rows, by, PlacementOptions(job.workers, job.scheme, "planned")).plan
         assert plan is not None
         replace_file(file, plan.to_json().encode())
     return Plan.from_json(file.read_text())

@@ -62,12 +62,12 @@ def constant_floats(df: DataFrame, key: Key, columns: Iterable[KeyColumn]) -> di
     """Return, by name in the frame, the key columns with floats that Spark's optimizer finds constant.
 
     ``groupBy`` returns 0.0 for -0.0 in stored rows, but drops a constant from its keys and returns it as it
-    was written, -0.0 included. Only the optimized plan shows which keys are constant; Spark Connect has none
-    to show, and there such a key comes out as a stored one does.
+    was written, -0.0 included. On a stream it drops none. Only the optimized plan shows which keys are
+    constant; Spark Connect has none to show, and there such a key comes out as a stored one does.
     """
     floats = [column for column in columns if _holds_floats(column.type)]
     constants: dict[str, Column] = {}
-    if not floats or getattr(df, "_jdf", None) is None:
+    if not floats or df.isStreaming or getattr(df, "_jdf", None) is None:
         return constants
     frame, _ = with_keys(df, key)
     for column in floats:
