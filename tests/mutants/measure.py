@@ -9,13 +9,14 @@ from pathlib import Path
 from evenflow.papers import find
 from evenflow.papers.data import GENERATED
 from evenflow.papers.experiment import RunConfig
-from evenflow.papers.reproduce import Outcome, reproduce
+from evenflow.papers.reproduce import Outcome, Part, reproduce
 
 
 def outcome_of(figures: list[str], out: Path) -> Outcome:
     """Measure what is missing and judge, at scale small and on generated streams, without pictures."""
     experiments = [replace(experiment, plot=None) for experiment in find(figures)]
-    return reproduce(experiments, RunConfig("small", GENERATED), out)
+    part = Part(resume=True)  # points that a mutant does not touch are of other sources
+    return reproduce(experiments, RunConfig("small", GENERATED), out, part=part)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ touch are taken over from the unmutated run.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -21,12 +20,11 @@ from typing import Any
 from evenflow.papers import find
 from evenflow.papers.data import GENERATED
 from evenflow.papers.experiment import VERDICTS, RunConfig
-from evenflow.papers.reproduce import point_file
+from evenflow.papers.points import point_file, source_digest
 from mutants.measure import outcome_of
 from mutants.mutant import SOURCE, Mutant
 
 KEPT = SOURCE.parent / ".cache" / "mutants"
-MEASURING = ("keys", "plan", "schemes", "simulator", "sketches", "streams", "*.py")  # what points depend on
 RANKS = {verdict: rank for rank, verdict in enumerate(VERDICTS[:3])}  # untested is neither better nor worse
 
 
@@ -49,15 +47,6 @@ class Result:
     caught: tuple[Caught, ...]
     seconds: float
     failure: str = ""
-
-
-def source_digest() -> str:
-    """Return a digest of the sources that measurements depend on."""
-    digest = hashlib.sha256()
-    files = {file for room in MEASURING for file in (SOURCE / "evenflow").glob(room)}
-    for file in sorted(part for room in files for part in ([room] if room.is_file() else room.rglob("*.py"))):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def verdicts(figures: list[str], kept: Path) -> dict[tuple[str, str], dict[str, Any]]:

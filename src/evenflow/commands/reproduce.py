@@ -43,12 +43,31 @@ def reproduce(
         list[str] | None,
         typer.Option("--scheme", help="Your own scheme as module:name, for use with --with."),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with a run: keep finished points, also those of other commits."),
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="PAPER or PAPER/FIGURE: measure only this now; judge whatever is finished."),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option(help="Begin no measurement after so many minutes, and say what is left.")
+    ] = float("inf"),
     page: Annotated[Path | None, typer.Option(help="Also write the verdicts to this Markdown file.")] = None,
+    summary_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--summary", help="Add finished figures to this file; NAME-paper.json beside a page NAME.md."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Reproduce the papers' figures and check their claims; an interrupted run can be resumed.
 
     Example: `evenflow reproduce choices/fig1 dynamic --jobs 2`
+
+    Example: `evenflow reproduce --scale paper --resume --only choices --minutes 50`
 
     Example: `evenflow reproduce choices/fig13 --on spark`
     """
@@ -67,6 +86,10 @@ def reproduce(
     if master is not None and on != "spark":
         raise EvenflowError(f"--master is {master!r} but --on is {on}; add --on spark, or omit --master.")
     out = out or Path("results/papers" if on == "simulator" else "results/deployments")
+    if minutes < 0:
+        raise EvenflowError(f"--minutes is {minutes:g}; give 0 or more.")
+    if summary_file is not None and on == "spark":
+        raise EvenflowError(f"--summary is {str(summary_file)!r} but --on is spark; omit one of them.")
     chosen = find(figures or [], on)
     if show:
         _list(chosen, as_json)
@@ -80,21 +103,28 @@ def reproduce(
         load_scheme(spec)
     config = RunConfig(scale, data_sets(given=_pairs(data or [])), tuple(_known(joining or [])), master)
     from evenflow.papers.page import gates, summary, write_deployments, write_html, write_markdown
+    from evenflow.papers.reproduce import Part
 
+    names = frozenset(experiment.name for experiment in find(only, on)) if only else None
+    part = Part(resume, names, minutes)
     try:
         with progress("reproduce" if on == "simulator" else "deploy") as follow:
             if on == "spark":
                 from evenflow.papers.deployments.session import run as deploy
 
-                outcome = deploy(chosen, config, out, follow)
+                outcome = deploy(chosen, config, out, follow, part)
             else:
                 from evenflow.papers.reproduce import reproduce as run
 
-                outcome = run(chosen, config, out, jobs or os.cpu_count() or 1, follow, own or [])
+                outcome = run(chosen, config, out, jobs or os.cpu_count() or 1, follow, own or [], part)
     except KeyboardInterrupt:
         notify(f"finished points are in {out / 'points'}; run the same command again to resume.")
         raise
     html = write_html(outcome, chosen, out, scale)
+    if summary_file is not None:
+        from evenflow.papers.scales import write_summary
+
+        write_summary(outcome, chosen, summary_file)
     if page is not None:
         write = write_deployments if on == "spark" else write_markdown
         write(outcome, chosen, page, scale)
@@ -107,6 +137,10 @@ def reproduce(
         if claim["verdict"] != HOLDS:
             figure, text = f"{claim['paper']}/{claim['figure']}", claim["claim"]
             notify(f"{figure}: {text}: measured {claim['measured']}, expected {claim['expected']}")
+    if outcome.left:
+        points = sum(missing for missing, _ in outcome.left.values())
+        parts = [f"{name} {missing} of {total}" for name, (missing, total) in outcome.left.items()]
+        notify(f"points left: {points} (shared ones counted per figure); {', '.join(parts)}")
     for name, why in outcome.failures.items():
         notify(f"{name} failed: {why.splitlines()[-1]}")
     if outcome.failures:

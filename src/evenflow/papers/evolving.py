@@ -67,7 +67,7 @@ def _subject_point(subject: tuple[str, str, Row], **point: Any) -> Row:
 
 
 def _zipf_point(z: float, messages: float, seed: int = 1, label: str = "", **point: Any) -> Row:
-    labels = {"label": label or point["scheme"], "z": z}
+    labels = {"label": label or point["scheme"], "z": z, "seed": seed}
     return _point(stream=evolving(z, messages, seed), labels=labels, **point)
 
 

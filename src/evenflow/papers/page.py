@@ -12,6 +12,7 @@ from typing import Any
 
 from evenflow.papers.experiment import VERDICTS, Experiment, Row
 from evenflow.papers.reproduce import Outcome
+from evenflow.papers.scales import changed, of_figure, read_summary, summary_beside
 from evenflow.report.page import render, write_page
 from evenflow.report.tables import Table
 
@@ -87,10 +88,16 @@ def reference(paper: str) -> str:
 
 
 def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Path, scale: str) -> None:
-    """Write the table of verdicts: how to read it, what stands in for what, one section per paper."""
+    """Write the table of verdicts: how to read it, what stands in for what, one section per paper.
+
+    Beside the verdicts of the run stand those at paper scale, if a file of them lies beside the page.
+    """
     verdicts = {paper: Counter(claim["verdict"] for claim in outcome.claims if claim["paper"] == paper)
                 for paper, _ in _by_paper(experiments)}  # fmt: skip
     counts = [(f"[{paper}](#{paper})", *(own[v] for v in VERDICTS)) for paper, own in verdicts.items()]
+    large = read_summary(summary_beside(path)) if scale == "small" else {}
+    both = [experiment for experiment in experiments if of_figure(large, experiment)]
+    differing = changed(outcome, both, large)
     text = render(
         "reproduction.md",
         summary=summary(outcome.claims),
@@ -98,7 +105,13 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
         path=path.as_posix(),
         stand_ins=dict.fromkeys(text for data in outcome.data.values() for text in data),
         counts=markdown_table(("paper", *VERDICTS), counts),
-        papers=[(paper, reference(paper), [_section(e, outcome, "###", tuple(_NAMES), "**{}**") for e in own])
+        figures=len(experiments),
+        both=[experiment.name for experiment in both],
+        large=summary([claim for experiment in both for claim in large[experiment.name]["claims"]]),
+        changed=differing and markdown_table(
+            ("figure", "claim", "small", "paper scale"), [list(row.values()) for row in differing]),
+        papers=[(paper, reference(paper),
+                 [_section(e, outcome, "###", tuple(_NAMES), "**{}**", of_figure(large, e)) for e in own])
                 for paper, own in _by_paper(experiments)],
     )  # fmt: skip
     path.write_text(text, encoding="utf-8")
@@ -129,16 +142,41 @@ def gates(claims: Sequence[Row]) -> list[Row]:
 
 
 def _section(
-    experiment: Experiment, outcome: Outcome, level: str, columns: tuple[str, ...], verdict: str
-) -> str:
-    """Return a figure's heading, caption and claims."""
+    experiment: Experiment, outcome: Outcome, level: str, columns: tuple[str, ...], verdict: str,
+    large: Row | None = None,
+) -> str:  # fmt: skip
+    """Return a figure's heading, caption and claims; ``large``: what was found at paper scale."""
     caption = outcome.captions.get(experiment.name, experiment.caption)
-    rows = [[*(claim[name] for name in columns),
+    names = [*(_NAMES[name] for name in columns), "verdict"]
+    rows = [[*(_cell(claim, name) for name in columns),
              verdict.format(claim["verdict"]) + (f": {claim['note']}" if claim["note"] else "")]
             for claim in outcome.claims_of(experiment)]  # fmt: skip
-    found = markdown_table((*(_NAMES[name] for name in columns), "verdict"), rows)
-    claims = "Failed in this run." if experiment.name in outcome.failures else found
+    if large:
+        caption += f" Paper scale: {_when(large)}."
+        names.append("at paper scale")
+        found = {claim["claim"]: f"{_cell(claim, 'measured')}: **{claim['verdict']}**"
+                 for claim in large["claims"]}  # fmt: skip
+        own = outcome.claims_of(experiment)
+        rows = [[*row, found.get(claim["claim"], "")] for row, claim in zip(rows, own, strict=True)]
+    claims = markdown_table(names, rows)
+    if experiment.name in outcome.left:
+        claims = "Not finished: {} of {} points are left to measure.".format(*outcome.left[experiment.name])
+    if experiment.name in outcome.failures:
+        claims = "Failed in this run."
     return f"{level} {experiment.name}: {experiment.title}\n\n{caption}\n\n{claims}"
+
+
+def _cell(claim: Row, name: str) -> str:
+    """Return a cell of the table of claims; with the number stands its spread over the seeds."""
+    text = str(claim[name])
+    return f"{text} ({claim['spread']})" if name == "measured" and claim["spread"] else text
+
+
+def _when(large: Row) -> str:
+    """Say when and at which commits a figure was measured, and how long that took."""
+    dates, commits = large["dates"], ", ".join(large["commits"])
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return f"{when}, commit {commits}, {large['seconds'] / 60:.1f} processor minutes"
 
 
 def _numbers(rows: Sequence[Row]) -> list[tuple[str, str]]:

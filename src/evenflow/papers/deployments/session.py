@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from evenflow.errors import EvenflowError
 from evenflow.java import SHORT_RUNS
 from evenflow.papers.experiment import Experiment, RunConfig
-from evenflow.papers.reproduce import Outcome, Say, reproduce
+from evenflow.papers.reproduce import WHOLE, Outcome, Part, Say, reproduce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +39,12 @@ SETTINGS = {
 
 
 def run(
-    chosen: Sequence[Experiment], config: RunConfig, out: Path, say: Say = lambda done, total, what: None
-) -> Outcome:
+    chosen: Sequence[Experiment], config: RunConfig, out: Path, say: Say = lambda done, total, what: None,
+    part: Part = WHOLE,
+) -> Outcome:  # fmt: skip
     """Measure what is missing in one session with a slot for each worker of the largest deployment."""
     with session_on(config.master, slots_for(chosen, config)):
-        return reproduce(chosen, config, out, jobs=1, say=say)
+        return reproduce(chosen, config, out, jobs=1, say=say, part=part)
 
 
 def slots_for(chosen: Sequence[Experiment], config: RunConfig) -> int:
