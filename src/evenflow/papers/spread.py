@@ -41,9 +41,8 @@ def _range(found: list[tuple[float | None, Judgement]]) -> str:
 
 
 def _number(claim: Claim, rows: Rows) -> float | None:
-    """Return what a rule grades, if that is one number and its text is not much longer."""
+    """Return what a rule measures, if that is one number."""
     if not isinstance(claim.rule, Rule):
         return None
     found = claim.rule.measure(Table.of_rows(rows))
-    first = found[0] if isinstance(found, tuple) else found
-    return float(first) if isinstance(first, Real) and not isinstance(first, bool) else None
+    return float(found) if isinstance(found, Real) and not isinstance(found, bool) else None
