@@ -83,7 +83,7 @@ def _real(change: dict[str, float]) -> list[Row]:
     usual = {"partial-key": 0.1, "d-choices": 1e-4, "w-choices": 1e-5} | change
     return [
         {"data": data, "workers": n, "scheme": name, "imbalance_mean": value}
-        for data in ("WP", "TW", "CT")
+        for data in ("WP", "TW", "CT", "CT-drift", "CT-made")
         for n in (5, 10, 20, 50, 100)
         for name, value in usual.items()
     ]
@@ -104,9 +104,15 @@ def _real(change: dict[str, float]) -> list[Row]:
         ("fig11", "D-C stays", {}, HOLDS),
         ("fig11", "D-C stays", {"d-choices": 9e-4}, DIRECTION),
         ("fig11", "D-C stays", {"d-choices": 2e-3}, DIFFERS),
-        ("fig11", "the same on CT", {}, HOLDS),
-        ("fig11", "the same on CT", {"d-choices": 4e-3}, DIRECTION),
-        ("fig11", "the same on CT", {"d-choices": 6e-3}, DIFFERS),
+        *(
+            ("fig11", f"the same on {data},", change, verdict)
+            for data in ("CT", "CT-drift", "CT-made")
+            for change, verdict in (
+                ({}, HOLDS),
+                ({"d-choices": 4e-3}, DIRECTION),
+                ({"d-choices": 6e-3}, DIFFERS),
+            )
+        ),
     ],
 )
 def test_rules_of_real_streams(figure: str, beginning: str, change: dict[str, float], verdict: str) -> None:
@@ -210,12 +216,13 @@ def test_rules_of_time() -> None:
         return [
             {"scheme": scheme, "data": data, "workers": 100, "imbalance": value}
             for scheme in ("partial-key", "d-choices", "w-choices")
-            for data in ("TW", "WP", "CT")
+            for data in ("TW", "WP", "CT", "CT-drift", "CT-made")
             for value in (0.5, 0.1, 0.1, last)
         ]
 
     for name in ("PKG", "D-C", "W-C"):
-        assert [_verdict("fig12", name, rows(last)) for last in (0.2, 0.4)] == [HOLDS, DIFFERS]
+        for beginning in (f"{name}'s imbalance", f"the same for {name} on other streams"):
+            assert [_verdict("fig12", beginning, rows(last)) for last in (0.2, 0.4)] == [HOLDS, DIFFERS]
 
 
 def test_rules_of_the_cluster() -> None:

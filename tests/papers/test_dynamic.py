@@ -226,6 +226,7 @@ def test_rules_of_more_workers_and_sources() -> None:
 def test_rule_of_the_streams() -> None:
     def rows(share: float) -> list[Row]:
         found = {"twitter-election": 0.68, "twitter-ticker": share, "wikipedia-pageviews": 0.09}
+        found |= {"wikipedia-clickstream": 0.1, "wikipedia-pageviews-by-lang": 0.27}
         return [{"data": name, "p1": p1} for name, p1 in found.items()]
 
     found = [_verdict("table2", "skew of the streams", rows(s)) for s in (0.09, 0.06, 0.01)]
@@ -255,3 +256,63 @@ def test_figures_can_be_drawn(figure: str) -> None:
     assert experiment.plot is not None
     experiment.plot(drawn, rows)
     assert drawn.axes
+
+
+def _workers(**change: Any) -> list[Row]:
+    """Return rows of Fig. 12 as the paper tells them; ``change``: values by scheme at 10, 50, 100 workers."""
+    shown: dict[str, dict[str, tuple[float, float, float]]] = {
+        "makespan": {"shuffle": (10, 10, 10), "dynamic-key": (20, 21, 22), "partial-key": (34, 34, 34),
+                     "key": (70, 70, 69)},
+        "standard_deviation": {"shuffle": (0, 0, 0), "dynamic-key": (4, 2, 1), "partial-key": (12, 7, 5),
+                               "key": (20, 9, 7)},
+        "distribution_cost": {"shuffle": (2.4, 4, 4.4), "dynamic-key": (1.24, 1.25, 1.26),
+                              "partial-key": (1.16, 1.2, 1.2), "key": (1, 1, 1)},
+        "throughput": {"shuffle": (9.5, 9.5, 9.5), "dynamic-key": (4.5, 4.5, 4.5),
+                       "partial-key": (2.7, 2.7, 2.7), "key": (1.3, 1.3, 1.3)},
+    }  # fmt: skip
+    shown = {metric: own | change.get(metric, {}) for metric, own in shown.items()}
+    return [{"scheme": scheme, "workers": n, **{metric: own[scheme][at] for metric, own in shown.items()}}
+            for at, n in enumerate((10, 50, 100)) for scheme in SCHEMES]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("beginning", "change", "verdict"),
+    [
+        ("DKG's latency rises", {}, HOLDS),
+        ("DKG's latency rises", {"makespan": {"dynamic-key": (20, 25, 30)}}, DIRECTION),
+        ("DKG's latency rises", {"makespan": {"dynamic-key": (20, 19, 18)}}, DIFFERS),
+        ("DKG's latency rises", {"makespan": {"dynamic-key": (20, 30, 60)}}, DIFFERS),
+        ("KG has the highest latency", {}, HOLDS),
+        ("KG has the highest latency", {"makespan": {"key": (30, 30, 30)}}, DIRECTION),
+        ("KG has the highest latency", {"makespan": {"key": (5, 5, 5)}}, DIFFERS),
+        ("StdDev falls", {}, HOLDS),
+        ("StdDev falls", {"standard_deviation": {"key": (1, 2, 3)}}, DIFFERS),
+        ("DKG's StdDev is much", {}, HOLDS),
+        ("DKG's StdDev is much", {"standard_deviation": {"dynamic-key": (8, 5, 3)}}, DIRECTION),
+        ("DKG's StdDev is much", {"standard_deviation": {"dynamic-key": (12, 7, 5)}}, DIFFERS),
+        ("SG's DistCost", {}, HOLDS),
+        ("SG's DistCost", {"distribution_cost": {"dynamic-key": (2.4, 4, 4.4)}}, DIFFERS),
+        ("SG's throughput is the highest", {}, HOLDS),
+        ("SG's throughput is the highest", {"throughput": {"shuffle": (4, 4, 4)}}, DIFFERS),
+    ],
+)
+def test_rules_of_more_workers(beginning: str, change: dict[str, Any], verdict: str) -> None:
+    assert _verdict("fig12", beginning, _workers(**change)) == verdict
+
+
+def test_rules_of_fig9c_and_of_the_half_skewed_stream() -> None:
+    def rows(data: str, speed: dict[str, float], deviation: float = 0.1) -> list[Row]:
+        return [{"scheme": name, "data": data, "skew": None, "throughput": speed.get(name, 1.0),
+                 "distribution_cost": 1.0 if name == "key" else 1.5,
+                 "standard_deviation": deviation if name == "dynamic-key" else 1.0}
+                for name in SCHEMES]  # fmt: skip
+
+    clicks, half = "wikipedia-clickstream", "country-half-skew-r80"
+    assert _verdict("fig9", "on wikipedia-clickstream", rows(clicks, {"key": 1.2})) == HOLDS
+    assert _verdict("fig9", "on wikipedia-clickstream", rows(clicks, {"key": 0.5})) == DIFFERS
+    assert "shuffle 2.00x" in _judged("fig9", "on wikipedia-clickstream", rows(clicks, {"key": 0.5})).measured
+    ahead = "on country-half-skew-r80"
+    assert _verdict("fig11", ahead, rows(half, {"dynamic-key": 1.5})) == HOLDS
+    assert _verdict("fig11", ahead, rows(half, {"dynamic-key": 1.05})) == DIRECTION
+    assert _verdict("fig11", ahead, rows(half, {"dynamic-key": 1.5}, 2.0)) == DIRECTION
+    assert _verdict("fig11", ahead, rows(half, {})) == DIFFERS

@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.papers import find
 from evenflow.papers.data import GENERATED
-from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving
+from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving, reviews
 from evenflow.papers.experiment import (
     DIFFERS,
     DIRECTION,
@@ -23,6 +23,7 @@ from evenflow.papers.experiment import (
 )
 from evenflow.papers.figures import relative
 from evenflow.papers.table import Table
+from evenflow.streams import open_stream
 
 FIGURES = [experiment.figure for experiment in EXPERIMENTS if experiment.figure != "fig4"]
 
@@ -252,18 +253,38 @@ def test_rules_of_counters_and_latency() -> None:
             for label, value in (usual | memory).items()
         ]
 
-    assert [_verdict("fig2", "one or two", rows(late=s)) for s in (4.0, 0.5, 0.1)] == [
-        HOLDS,
-        DIRECTION,
-        DIFFERS,
-    ]
+    three = [HOLDS, DIRECTION, DIFFERS]
     some, few = ({"D-C100": value, "W-C100": value} for value in (4.0, 2.0))
-    found = [_verdict("fig3", "with 100", rows(**change)) for change in ({}, some, few)]
-    assert found == [HOLDS, DIRECTION, DIFFERS]
-    found = [_verdict("fig2", "with 1000", rows(head=value)) for value in (0.1, 0.06, 0.01)]
-    assert found == [HOLDS, DIRECTION, DIFFERS]
-    found = [_verdict("fig3", "SG costs", rows(SG=value)) for value in (20.0, 5.0, 0.5)]
-    assert found == [HOLDS, DIRECTION, DIFFERS]
+    for data in ("AM", "AM-many", "AM-made"):
+
+        def verdicts(figure: str, text: str, *tables: list[Row], data: str = data) -> list[str]:
+            others = [
+                {**row, "data": "AM" if data != "AM" else "AM-many"} for row in rows()
+            ]  # decide nothing
+            own = [[{**row, "data": data} for row in table] for table in tables]
+            return [_verdict(figure, f"{text} ({data})", [*table, *others]) for table in own]
+
+        high = "one or two workers per key lead to a high p99"
+        assert verdicts("fig2", high, *(rows(late=s) for s in (4.0, 0.5, 0.1))) == three
+        assert verdicts("fig2", "PKG's p99 is not far below FG's",
+                        *(rows(late=s) for s in (0.14, 0.3, 4.0))) == three  # fmt: skip
+        like = "with 100 counters D-C and W-C cost nearly what SG costs"
+        assert verdicts("fig3", like, rows(), rows(**some), rows(**few)) == three
+        counters = "with 1000 counters D-C's and W-C's p99 is almost PKG's"
+        assert verdicts("fig2", counters, *(rows(head=value) for value in (0.1, 0.06, 0.01))) == three
+        costs = "SG costs up to 23 times FG at 128 workers"
+        assert verdicts("fig3", costs, *(rows(SG=value) for value in (20.0, 5.0, 0.5))) == three
+
+
+def test_am_made_is_as_its_name_says() -> None:
+    name, small = reviews(RunConfig("small", GENERATED))
+    large = reviews(RunConfig("paper", GENERATED))[1]
+    assert name == "AM-made"
+    for spec, messages, keys in ((small, 791_000, 25_000), (large, 7_910_000, 250_000)):
+        stream = open_stream(spec)
+        assert stream.messages == messages
+        assert stream.keys_upper_bound() == keys
+    assert reviews(RunConfig("paper", GENERATED | {"AM-made": "mine.csv#product"}))[1] == "mine.csv#product"
 
 
 def test_rules_of_the_cluster() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from evenflow.papers import points
 from evenflow.papers.experiment import DIFFERS, HOLDS, Claim, Experiment, RunConfig
-from evenflow.papers.page import write_markdown
+from evenflow.papers.measures import measure_data
+from evenflow.papers.page import stand_ins, write_markdown
 from evenflow.papers.reproduce import Outcome, Part, reproduce
 from evenflow.papers.rules import at_most, each, largest
 from evenflow.papers.scales import changed, of_figure, read_summary, summary_beside, write_summary
@@ -175,3 +176,26 @@ def test_the_spread_is_that_of_each_seed_alone() -> None:
     common = [*rows, {"x": 9.0}]
     assert spread(number, common) == "3 seeds: 9.0x", "rows without a seed belong to all"
     json.dumps(spread(number, rows))
+
+
+def test_the_table_of_streams_has_the_papers_numbers_and_ours() -> None:
+    def row(data: str, p1: float) -> dict[str, Any]:
+        counted = {"messages": 2_000_000, "keys": 1000, "hottest": 3, "p1_within": 0.07}
+        return {"data": data, "p1": p1, **counted}
+
+    rows = [row("CT", 0.05), row("CT-made", 0.03), row("country-skew-r10", 0.1), {"data": "WP", "p1": 1.0}]
+    lines = stand_ins(Outcome(rows={"choices/table1": rows})).splitlines()
+    assert len(lines) == 4, "no countries, and only streams that were counted"
+    for line, name, p1 in zip(lines[2:], ("CT", "CT-made"), ("5.00%", "3.00%"), strict=True):
+        paper = f"| {name} | 0.69 M | 238 | 3.29% | drifts |"
+        assert line == f"{paper} 2 M | 2e+03 | {p1} | 3 of 10, 7.00% |"
+    assert stand_ins(Outcome()) == ""
+
+
+def test_drift_is_counted() -> None:
+    still = measure_data("a", "zipf:z=1.5,keys=100,messages=10000,seed=1")[0]
+    moving = measure_data("b", "drift:z=0.5,keys=100,messages=10000,share=0.5,steps=10,seed=1")[0]
+    assert (still["hottest"], moving["hottest"]) == (1, 10)
+    assert still["p1_within"] == pytest.approx(still["p1"], rel=0.05)
+    assert moving["p1_within"] == pytest.approx(0.5, abs=0.05)
+    assert moving["p1"] < 0.1

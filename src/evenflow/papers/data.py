@@ -2,6 +2,8 @@
 
 Comparable real streams come from a folder (``EVENFLOW_DATA``) or one by one (``--data NAME=SPEC``); without
 them, generated streams with the same skew are used, so every figure can be made anywhere. Captions say which.
+Where no real stream is close to a paper's, one is generated in any case: CT-made and AM-made have the papers'
+messages per key and hottest keys that change. What the papers say of their streams is in ``PRINTED``.
 """
 
 from __future__ import annotations
@@ -21,23 +23,36 @@ REAL = {
     "AM": "online_retail_stock",
     "AM-many": "scarab_recs",
     "twitter-ticker": "stocknet_cashtags",
-    "wikipedia-clickstream": "scarab_recs",
     "wikipedia-pageviews": "sotu_words",
-    "wikipedia-pageviews-by-lang": "online_retail_country",
 }
 GENERATED = {
     "WP": "zipf:z=0.98,keys=24095,messages=1788989,seed=11",
     "TW": "zipf:z=0.89,keys=80238,messages=5020664,seed=12",
     "CT": "drift:messages=243149,keys=7414,seed=13",
     "CT-drift": "drift:messages=2749304,keys=160358,seed=14",
+    "CT-made": "drift:z=0.7395,keys=2900,messages=690000,share=0.1,steps=20,seed=22",
     "MT": "drift:messages=2749304,keys=160358,seed=14",
     "AM": "zipf:z=0.41,keys=4070,messages=541909,seed=15",
     "AM-many": "zipf:z=0.74,keys=258368,messages=1245184,seed=16",
+    "AM-made": "drift:z=0.6,keys=25000,messages=791000,share=0.05,steps=50,seed=21",
     "twitter-ticker": "zipf:z=0.95,keys=7414,messages=243149,seed=13",
-    "wikipedia-clickstream": "zipf:z=0.74,keys=258368,messages=1245184,seed=16",
+    "wikipedia-clickstream": "zipf:z=1.0361,keys=100000,messages=1245184,seed=16",  # p1 10 percent
     "wikipedia-pageviews": "zipf:z=0.98,keys=24095,messages=1788989,seed=11",
-    "wikipedia-pageviews-by-lang": "zipf:z=3.85,keys=38,messages=541909,seed=17",
+    "wikipedia-pageviews-by-lang": "zipf:z=1.2397,keys=300,messages=541909,seed=17",  # p1 27 percent
     "twitter-election": "election:messages=1000000,seed=18",
+}
+
+PRINTED: dict[str, tuple[float | None, float | None, float | None, str]] = {  # messages, keys, p1, drift
+    "WP": (22e6, 2.9e6, 0.0932, ""),
+    "TW": (1.2e9, 31e6, 0.0267, ""),
+    "CT": (690e3, 2.9e3, 0.0329, "drifts"),
+    "MT": (49.21e6, 0.39e6, None, "time-evolving"),
+    "AM": (7.91e6, 0.25e6, None, "time-evolving"),
+    "twitter-election": (5e6, None, 0.68, ""),
+    "twitter-ticker": (1.5e6, None, 0.10, ""),
+    "wikipedia-clickstream": (8e9, None, 0.10, ""),
+    "wikipedia-pageviews": (22e6, None, 0.09, ""),
+    "wikipedia-pageviews-by-lang": (588e6, None, 0.27, ""),
 }
 
 
@@ -61,6 +76,8 @@ def described(name: str, spec: str) -> str:
     """Describe what stands in for a data set, for a caption."""
     if name in REAL and REAL[name] in spec:
         return f"{REAL[name]} stands in for {name}"
+    if GENERATED.get(name) == spec and name.partition("-")[2] == "made":
+        return f"{name} is generated with the sizes of {name.partition('-')[0]}"
     if GENERATED.get(name) == spec:
         return f"a generated stream ({spec.partition(':')[0]}) stands in for {name}"
     return f"{name} from {Path(spec.split('#', maxsplit=1)[0]).name}"

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import evenflow as ef
 from evenflow.papers.experiment import HOLDS, UNTESTED, Judgement, Row, RunConfig
 from evenflow.simulator import Capacities, Queueing, simulate
 from evenflow.simulator.prescan import survey
 from evenflow.streams import open_stream
+
+PARTS = 10  # of a stream, to see whether its hottest keys change
 
 
 def zipf(z: float, keys: float, messages: float, seed: int = 1) -> str:
@@ -43,11 +47,23 @@ def simulated(
 
 
 def measure_data(data: str, stream: str) -> list[Row]:
-    """Count a stream's messages, keys and the share of its hottest key."""
-    found = survey(open_stream(stream), counts=True, seconds=False)
+    """Count a stream's messages, keys and the share of its hottest key, and how its hottest keys change.
+
+    ``hottest``: different hottest keys of ten equal parts; ``p1_within``: mean share of a part's hottest key.
+    """
+    opened = open_stream(stream)
+    found = survey(opened, counts=True, seconds=False)
     assert found.counts is not None
     p1 = float(found.counts.max() / found.messages)
-    return [{"data": data, "messages": found.messages, "keys": int((found.counts > 0).sum()), "p1": p1}]
+    row: Row = {"data": data, "messages": found.messages, "keys": int((found.counts > 0).sum()), "p1": p1}
+    parts = np.zeros((PARTS, found.counts.size), np.int32)
+    start = 0
+    for chunk in opened.chunks():
+        part = (start + np.arange(chunk.ids.size)) * PARTS // found.messages
+        np.add.at(parts, (part, chunk.ids), 1)
+        start += chunk.ids.size
+    within = parts.max(axis=1) / parts.sum(axis=1)
+    return [row | {"hottest": len(set(parts.argmax(axis=1).tolist())), "p1_within": float(within.mean())}]
 
 
 def data_points(*names: str, **spelled: str) -> Callable[[RunConfig], list[Row]]:

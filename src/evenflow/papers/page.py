@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from evenflow.papers.data import PRINTED
 from evenflow.papers.experiment import VERDICTS, Experiment, Row
 from evenflow.papers.reproduce import Outcome
 from evenflow.papers.scales import changed, of_figure, read_summary, summary_beside
@@ -104,6 +105,7 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
         scale=scale,
         path=path.as_posix(),
         stand_ins=dict.fromkeys(text for data in outcome.data.values() for text in data),
+        streams=stand_ins(outcome),
         counts=markdown_table(("paper", *VERDICTS), counts),
         figures=len(experiments),
         both=[experiment.name for experiment in both],
@@ -115,6 +117,29 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
                 for paper, own in _by_paper(experiments)],
     )  # fmt: skip
     path.write_text(text, encoding="utf-8")
+
+
+def stand_ins(outcome: Outcome) -> str:
+    """Return the table of streams: what the papers say of theirs, what was counted in ours."""
+    counted = {row["data"]: row for rows in outcome.rows.values() for row in rows if "p1_within" in row}
+    rows = []
+    for name, row in counted.items():
+        messages, keys, p1, drift = PRINTED.get(name.rpartition("-")[0] if name not in PRINTED else name,
+                                                (None, None, None, ""))  # fmt: skip
+        if name.startswith("country") or name == "ZF":
+            continue
+        theirs = [_count(messages), f"{messages / keys:.3g}" if messages and keys else "",
+                  "" if p1 is None else f"{p1:.2%}", drift]  # fmt: skip
+        ours = [_count(row["messages"]), f"{row['messages'] / row['keys']:.3g}", f"{row['p1']:.2%}",
+                f"{row['hottest']} of 10, {row['p1_within']:.2%}"]  # fmt: skip
+        rows.append([name, *theirs, *ours])
+    names = ("messages", "per key", "p1", "drift")
+    head = ("stream", *(f"paper: {name}" for name in names), *(f"ours: {name}" for name in names))
+    return markdown_table(head, rows) if rows else ""
+
+
+def _count(number: float | None) -> str:
+    return "" if number is None else f"{number / 1e6:.3g} M"
 
 
 def write_deployments(outcome: Outcome, experiments: Sequence[Experiment], path: Path, scale: str) -> None:
