@@ -15,6 +15,7 @@ from evenflow.papers import find
 from evenflow.papers.data import data_sets
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, RunConfig, judge
 from evenflow.papers.heterogeneous import EXPERIMENTS
+from evenflow.papers.heterogeneous.applications import measure_bound, measure_hitters, measure_tree
 from evenflow.papers.heterogeneous.loads import WP_LAW, bound, homes_of_hottest, measure_loads, measure_table
 from evenflow.papers.heterogeneous.queues import (
     BINARY,
@@ -27,7 +28,7 @@ from evenflow.papers.table import Table
 from evenflow.streams import open_stream
 
 SHORT = "zipf:z=1.0,keys=5000,messages=100000,seed=3"
-FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2"]
+FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2", "bound", "tree", "hitters"]
 
 
 def _config(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> RunConfig:
@@ -118,6 +119,7 @@ def test_fig9_holds_on_a_small_stream_gates_included() -> None:
     figure: Any = Figure(layout="constrained")
     experiment.plot(figure, rows)
     assert [axes.get_yscale() for axes in figure.axes] == ["log", "log"]
+    assert _verdict("fig9", "with queues CG needs less", rows) == HOLDS
 
 
 def test_fig12_on_a_small_stream_queues_recover_and_ten_virtual_workers_are_too_coarse() -> None:
@@ -375,3 +377,125 @@ def test_fig10_and_fig11_rules() -> None:
     bad = virtual({5: 10.0, 10: 150.0, 20: 12.0, 100: 100.0, 1000: 900.0})
     for beginning in ("5 virtual", "10 and 20", "100 are"):
         assert _verdict("fig11", beginning, bad) == DIFFERS
+
+
+THREE = [HOLDS, DIRECTION, DIFFERS]
+
+
+def test_rules_of_figures_with_queues() -> None:
+    def epsilons(memory: list[float], imbalance: list[float]) -> list[Row]:
+        own = zip((0.001, 0.01, 0.1, 1.0, 10.0), imbalance, memory, strict=True)
+        ends = [("KG", 0.001, 1.0, 1.0), ("SG", 0.001, 0.0, 5.0)]
+        rows = [*ends, *(("CG, queues", *values) for values in own)]
+        return [{"data": "WP", "symbol": symbol, "epsilon": epsilon, "normalised": uneven, "memory": pairs}
+                for symbol, epsilon, uneven, pairs in rows]  # fmt: skip
+
+    falling, rising = [2.3, 2.0, 1.5, 1.1, 1.0], [0.001, 0.01, 0.1, 0.4, 0.9]
+    good, back = epsilons(falling, rising), epsilons(falling[::-1], rising)
+    steady = epsilons([2.3, 2.0, 1.5, 1.4, 2.5], rising)
+    trades = "the same with queues: epsilon trades"
+    assert [_verdict("fig5", trades, rows) for rows in (good, steady, back)] == [HOLDS, DIRECTION, DIFFERS]
+    between = "the same with queues: CG lies"
+    assert [_verdict("fig5", between, rows) for rows in (good, steady)] == [HOLDS, DIFFERS]
+
+    def allocations(evened: float, memory: float) -> list[Row]:
+        values = {"KG": (1.0, 1.0), "KG, queues": (evened, 1.4), "PKG": (0.5, 1.3),
+                  "PKG, queues": (evened / 2, 1.5), "PoRC, queues": (0.01, memory)}  # fmt: skip
+        return [{"data": "WP", "symbol": symbol, "workers": 10, "normalised": uneven, "memory": pairs}
+                for symbol, (uneven, pairs) in values.items()]  # fmt: skip
+
+    evens = "with queues CG evens out"
+    assert [_verdict("fig6", evens, allocations(x, 1.5)) for x in (0.01, 0.9)] == [HOLDS, DIFFERS]
+    little = "with queues PoRC needs"
+    assert [_verdict("fig6", little, allocations(0.01, x)) for x in (1.6, 3.0, 9.0)] == THREE
+
+    def compared(uneven: float, memory: float, other: float = 1.0) -> list[Row]:
+        return [{"data": "WP", "symbol": symbol, "workers": n, "normalised": uneven, "memory": pairs}
+                for n, mine in ((5, memory), (10, other))
+                for symbol, pairs in (("CG, queues", mine), ("CH", 2.0))]  # fmt: skip
+
+    bounded, less = "with queues CG is bounded", "with queues CG needs less"
+    assert [_verdict("fig9", bounded, compared(x, 1.0)) for x in (0.015, 0.05, 0.3)] == THREE
+    assert [_verdict("fig9", less, compared(0.01, x)) for x in (1.5, 2.5, 4.0)] == THREE
+
+    def sources(last: float) -> list[Row]:
+        return [{"symbol": "CG, queues", "workers": 10, "sources": count, "messages": 10**6, "memory": memory,
+                 "normalised": 0.01} for count, memory in ((1, 1.0), (10, 1.5), (100, last))]  # fmt: skip
+
+    many = "with queues more sources"
+    assert [_verdict("fig10", many, sources(last)) for last in (2.0, 20.0, 50.0)] == THREE
+
+
+def test_queues_let_virtual_workers_move() -> None:
+    (still,), (moving,) = (
+        measure_loads("CG", SHORT, 10, epsilon=10.0, queues=queues) for queues in (False, True)
+    )
+    assert moving["symbol"] == "CG, queues"
+    assert moving["normalised"] < 0.2 * still["normalised"]
+    assert moving["memory"] > still["memory"]
+
+
+def test_the_bound_of_virtual_workers() -> None:
+    rows = measure_bound("zipf:z=1.0,keys=10000,messages=200000,seed=1", "3x5,7x1", 0.01)
+    assert len(rows) > 20
+    assert {row["optimal"] for row in rows} <= {500 / 22, 100 / 22}
+    claim = "an overloaded worker"
+    assert _verdict("bound", claim, rows) == HOLDS
+    assert _verdict("bound", claim, rows[:5]) == DIFFERS, "a few signals prove nothing"
+    shares = (1.0, 0.93, 0.7)  # of what the least has
+    found = [_verdict("bound", claim, [{**row, "ratio": row["ratio"] * share} for row in rows])
+             for share in shares]  # fmt: skip
+    assert found == THREE
+
+
+def test_histograms_are_those_of_leaf_feature_and_class() -> None:
+    (shuffle,), (key,), (ours,) = (measure_tree(symbol, 10, 100_000) for symbol in ("SG", "KG", "CG"))
+    assert shuffle["full"] == 10 * 11 * 3 * 30
+    assert key["held"] == 11 * 3 * 30
+    assert key["merged"] == 11 * 3
+    assert key["held"] < ours["held"] < shuffle["held"] <= shuffle["full"]
+
+    def rows(
+        sg: float = 1.0, cg: float = 0.5, last: float = 0.3, key_times: int = 1, mine: float = 0.01
+    ) -> list[Row]:
+        found = []
+        for n in (5, 10, 20, 50):
+            full = 990 * n
+            share = {"SG": sg, "CG": last if n == 50 else cg, "KG": key_times / n}
+            for symbol, part in share.items():
+                row = {"symbol": symbol, "workers": n, "held": part * full, "full": full, "of_full": part}
+                row |= {"merged": part * 33 * n, "full_split": 33 * n}
+                found.append(row | {"normalised": mine if symbol == "CG" else 2.0})
+        return found
+
+    all_held, merges = "under SG the workers keep", "a split merges"
+    assert [_verdict("tree", all_held, rows(sg=x)) for x in (1.0, 0.95, 0.5)] == THREE
+    assert [_verdict("tree", merges, rows(sg=x)) for x in (1.0, 0.5)] == [HOLDS, DIFFERS]
+    assert [_verdict("tree", "under KG", rows(key_times=x)) for x in (1, 2)] == [HOLDS, DIFFERS]
+    parts = ((0.5, 0.3), (0.95, 0.85), (1.0, 1.0))
+    assert [_verdict("tree", "CG reduces", rows(cg=cg, last=last)) for cg, last in parts] == THREE
+    assert [_verdict("tree", "and of merges", rows(cg=x, last=x)) for x in (0.7, 0.85, 1.0)] == THREE
+    assert [_verdict("tree", "while its load", rows(mine=x)) for x in (0.01, 0.1, 1.9)] == THREE
+
+
+def test_summaries_add_up() -> None:
+    stream = "zipf:z=1.0,keys=5000,messages=100000,seed=1"
+    (shuffle,), (key,) = (measure_hitters(symbol, stream, 10) for symbol in ("SG", "KG"))
+    assert shuffle["summaries"] == 10
+    assert key["summaries"] == 1
+    assert shuffle["bound"] > 3 * key["bound"]
+    assert shuffle["within"]
+    assert key["within"]
+
+    def rows(
+        sg: float = 10.0, kg: float = 1.0, bound: float = 0.5, cg: float = 5.0, within: bool = True
+    ) -> list[Row]:
+        values = {"SG": (sg, 10.0), "KG": (kg, bound), "CG": (3.0, cg)}
+        return [{"symbol": symbol, "workers": 10, "summaries": count, "bound": most, "alone": 1.0,
+                 "within": within} for symbol, (count, most) in values.items()]  # fmt: skip
+
+    assert [_verdict("hitters", "the error is", rows(within=x)) for x in (True, False)] == [HOLDS, DIFFERS]
+    assert [_verdict("hitters", "under SG", rows(sg=x)) for x in (10, 5)] == [HOLDS, DIFFERS]
+    assert [_verdict("hitters", "under KG", rows(kg=x)) for x in (1, 2)] == [HOLDS, DIFFERS]
+    assert [_verdict("hitters", "KG's bound", rows(bound=x)) for x in (0.9, 1.2, 2.0)] == THREE
+    assert [_verdict("hitters", "CG's bound", rows(cg=x)) for x in (7.0, 9.0, 10.0)] == THREE

@@ -14,7 +14,7 @@ from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Lines
 from evenflow.papers.grid import at, grid, joined, schemes, streams
-from evenflow.papers.heterogeneous.loads import LAW, SCHEMES, VIRTUAL_WORKERS, WP_MESSAGES, pages
+from evenflow.papers.heterogeneous.loads import LAW, SCHEMES, VIRTUAL_WORKERS, WP_MESSAGES, WP_RATE, pages
 from evenflow.papers.table import Table
 from evenflow.simulator import Capacities, Queueing, simulate
 from evenflow.simulator.prescan import survey
@@ -23,7 +23,6 @@ from evenflow.streams import open_stream
 from evenflow.streams.sample import take_sample
 
 SLOT = 100  # messages per worker
-WP_RATE = 10_817.0
 EQUAL = "10x1"
 UNEQUAL = "3x5,7x1"
 SHOWN = (3, 5)  # faster workers, times
