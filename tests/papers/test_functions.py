@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from evenflow.papers import find
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Row, RunConfig, judge
-from evenflow.papers.functions import EXPERIMENTS, growth
+from evenflow.papers.functions import EXPERIMENTS, example, growth, ranges
 from evenflow.papers.functions.common import APPROACHES, BY_ROUND, COMBINATIONS, CONSISTENT, OURS
 from evenflow.papers.functions.example import LAYOUTS, balances, measure_thresholds, measure_toy
 from evenflow.papers.functions.growth import UNIFORM, Workload, building, grown, last_step, sizes
@@ -25,7 +25,8 @@ from evenflow.schemes.explicit import Explicit, ExplicitRouter
 from evenflow.schemes.key_placement import place
 
 FIGURES = ["fig1", "thresholds", *(f"fig{n}" for n in range(3, 10)), "window",
-           *(f"fig{n}" for n in range(10, 15)), "lookup"]  # fmt: skip
+           *(f"fig{n}" for n in range(10, 15)), "lookup", "fig1-run", "tolerance", "channels",
+           "removal"]  # fmt: skip
 
 
 def verdicts(figure: str, rows: list[Row]) -> dict[str, str]:
@@ -446,3 +447,105 @@ def test_a_point_is_measured_and_judged() -> None:
     figure: Any = Figure(layout="constrained")
     experiment.plot(figure, everywhere)
     assert len(figure.axes) == 4
+
+
+# Ranges of Table 1, and the example by running it
+
+
+THREE = [HOLDS, DIRECTION, DIFFERS]
+
+
+def _example(change: dict[tuple[str, int], tuple[float, float]], between: bool = True) -> list[Row]:
+    """Return rows with the printed balances of readj, some of them changed."""
+    printed = {key: (float(n), float(c)) for key, (n, c) in example.PRINTED.items()} | change
+    return [{"algorithm": "readj", "optimised": name, "channels": n, "balance_n": found[0],
+             "balance_c": found[1], "between_old": between, "moved": "X"}
+            for (name, n), found in printed.items()]  # fmt: skip
+
+
+def test_rules_of_the_example_that_is_run() -> None:
+    def found(text: str, *changes: dict[tuple[str, int], tuple[float, float]]) -> list[str]:
+        return [next(verdict for claim, verdict in verdicts("fig1-run", _example(change)).items()
+                     if claim.startswith(text)) for change in changes]  # fmt: skip
+
+    for name, worse in (("communication", (1.3, 2.26)), ("computation", (2.0, 1.2)), ("both", (1.3, 1.4))):
+        bad = (3.0, 3.0)
+        assert found(f"optimised for {name}", {}, {(name, 3): worse}, {(name, 3): bad}) == THREE
+    some, none = {("computation", 3): (1.3, 1.04)}, {("computation", 3): (1.14, 1.04)}
+    assert found("what is not", {}, some, none) == THREE
+    between = "to balance both, items migrate between old channels as well"
+    assert [verdicts("fig1-run", _example({}, moved))[between] for moved in (True, False)] == [HOLDS, DIFFERS]
+
+
+def test_the_example_is_run_by_the_algorithms() -> None:
+    rows = [row for name in ranges.OPTIMISED for row in ranges.run_example("readj", name)]
+    assert [(row["optimised"], row["channels"]) for row in rows] == list(example.PRINTED)
+    first = rows[0]
+    assert first["migration"] == sum(example.TOY[name] for name in first["moved"].split(", "))
+    communication = verdicts("fig1-run", rows)["optimised for communication: balanced at N = 2 and 3"]
+    assert communication == HOLDS
+
+
+def _walk(values: dict[str, dict[Any, tuple[float, float, float]]], by: str) -> list[Row]:
+    """Return rows of approaches: imbalance, migration and mapped keys by alpha or by workers."""
+    return [{"approach": name, by: at, "imbalance": found[0], "migration": found[1], "mapped": found[2]}
+            for name, curve in values.items() for at, found in curve.items()]  # fmt: skip
+
+
+def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
+    return next(found for text, found in verdicts(figure, rows).items() if text.startswith(beginning))
+
+
+def test_rules_of_the_tolerance() -> None:
+    def rows(
+        first: float = 1.5, mapped: float = 10.0, migration: float = 1.0, last: float = 2.0
+    ) -> list[Row]:
+        alphas = (1.05, 1.2, 1.5, 1.7, 2.0, 4.0)
+        own = {alpha: (0.9 if alpha >= first else 1.1, 2.0 if alpha < 4 else migration,
+                       200 / alpha if alpha < 4 else mapped) for alpha in alphas}  # fmt: skip
+        hashing = {alpha: (0.9 if alpha >= last else 1.5, 0.9, 0.0) for alpha in alphas}
+        return _walk({CONSISTENT: hashing, **dict.fromkeys(OURS, own)}, "alpha")
+
+    assert [_verdict("tolerance", "a larger", rows(mapped=x)) for x in (10, 300)] == [HOLDS, DIRECTION]
+    assert [_verdict("tolerance", "the constraint", rows(first=x)) for x in (1.5, 2.0, 4.0)] == THREE
+    assert _verdict("tolerance", "the constraint", rows(first=4.0, last=9.0)) == DIFFERS
+    assert [_verdict("tolerance", "more", rows(migration=x)) for x in (1.0, 3.0)] == [HOLDS, DIFFERS]
+
+
+def test_rules_of_many_channels() -> None:
+    def rows(hashing: float = 6.0, ours: float = 4.0, mapped: float = 465.0) -> list[Row]:
+        channels = {10: (1.2, 1.0, 52.0), 20: (1.6, 1.0, 97.0), 40: (2.5, 1.0, 189.0), 70: (3.5, 1.0, 327.0)}
+        own = {**channels, 100: (ours, 1.0, mapped)}
+        other = {n: (2 * uneven, 1.0, 0.0) for n, (uneven, *_) in channels.items()} | {
+            100: (hashing, 1.0, 0.0)
+        }
+        return _walk({CONSISTENT: other, **dict.fromkeys(OURS, own)}, "workers")
+
+    assert [_verdict("channels", "consistent", rows(hashing=x)) for x in (9.0, 6.0)] == [HOLDS, DIRECTION]
+    assert [_verdict("channels", "the algorithms", rows(ours=x)) for x in (4.0, 7.0)] == [HOLDS, DIRECTION]
+    assert [_verdict("channels", "the explicit", rows(mapped=x)) for x in (465, 330, 10)] == THREE
+    assert [_verdict("channels", "at z = 1", rows(ours=x)) for x in (4.0, 3.0, 0.9)] == THREE
+
+
+def test_rules_of_removal() -> None:
+    def rows(uniform: float = 9.0, hashing: float = 1.0, ours: float = 1.5, uneven: float = 1.2) -> list[Row]:
+        values = {UNIFORM: (1.5, uniform, 0.0), CONSISTENT: (1.8, hashing, 0.0),
+                  **dict.fromkeys(OURS, (uneven, ours, 50.0))}  # fmt: skip
+        return _walk({name: {10: found, 13: found} for name, found in values.items()}, "workers")
+
+    assert [_verdict("removal", "with uniform", rows(uniform=x)) for x in (9.0, 3.0, 1.0)] == THREE
+    assert [_verdict("removal", "consistent", rows(hashing=x)) for x in (1.0, 2.0, 5.0)] == THREE
+    assert [_verdict("removal", "the algorithms", rows(ours=x)) for x in (1.5, 3.0, 9.0)] == THREE
+    assert [_verdict("removal", "they stay", rows(uneven=x)) for x in (1.2, 2.0)] == [HOLDS, DIFFERS]
+
+
+def test_a_walk_up_is_a_growth_and_a_removed_channel_is_left() -> None:
+    names = [UNIFORM, CONSISTENT, "redist"]
+    grown_rows = growth.growth(names, [4], domain=10**4)
+    walked = ranges.walked(names, [1, 2, 3, 4], [4], domain=10**4)
+    for row, other in zip(grown_rows, walked, strict=True):
+        for column in ("migration", "imbalance", "mapped"):
+            assert row[column] == pytest.approx(other[column])
+    down = ranges.walked(names, [1, 2, 3, 4, 3], [3], domain=10**4)
+    uniform, hashing, _ = down
+    assert uniform["migration"] > 2 > hashing["migration"]

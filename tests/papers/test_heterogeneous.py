@@ -24,11 +24,13 @@ from evenflow.papers.heterogeneous.queues import (
     scaled_changes,
     settled_at,
 )
+from evenflow.papers.heterogeneous.seeds import measure_seed
 from evenflow.papers.table import Table
 from evenflow.streams import open_stream
 
 SHORT = "zipf:z=1.0,keys=5000,messages=100000,seed=3"
-FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2", "bound", "tree", "hitters"]
+FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2", "bound", "tree", "hitters",
+           "seeds"]  # fmt: skip
 
 
 def _config(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> RunConfig:
@@ -499,3 +501,29 @@ def test_summaries_add_up() -> None:
     assert [_verdict("hitters", "under KG", rows(kg=x)) for x in (1, 2)] == [HOLDS, DIFFERS]
     assert [_verdict("hitters", "KG's bound", rows(bound=x)) for x in (0.9, 1.2, 2.0)] == THREE
     assert [_verdict("hitters", "CG's bound", rows(cg=x)) for x in (7.0, 9.0, 10.0)] == THREE
+
+
+def test_rules_of_other_seeds() -> None:
+    def rows(mine: float = 2.0, binary: float = 3.1, late: int = 60_000, fast: float = 19.0) -> list[Row]:
+        found: list[Row] = []
+        for seed in (0, 11, 12):
+            memory = {"PKG": 1.4, "CG": 2.0 if seed != 12 else mine, "CG, binary": binary, "SG": 4.8}
+            found += [{"shown": "fig13", "symbol": symbol, "seed": seed, "memory": pairs}
+                      for symbol, pairs in memory.items()]  # fmt: skip
+            found += [{"shown": "fig14", "symbol": symbol, "seed": seed, "throughput": speed}
+                      for symbol, speed in (("SG", 7.0), ("CG", fast))]  # fmt: skip
+            found.append({"shown": "fig12", "symbol": "CG", "seed": seed, "of": 480_000,
+                          "recovery": 50_000 if seed == 0 else late})  # fmt: skip
+        return found
+
+    assert [_verdict("seeds", "memory on", rows(mine=x)) for x in (2.05, 2.2, 3.0)] == THREE
+    assert [_verdict("seeds", "CG's memory", rows(mine=x)) for x in (2.0, 2.9, 3.2)] == THREE
+    assert [_verdict("seeds", "CG recovers", rows(late=x)) for x in (60_000, 200_000, 480_000)] == THREE
+    assert [_verdict("seeds", "CG is faster", rows(fast=x)) for x in (19.0, 10.0, 7.0)] == THREE
+
+
+def test_recovery_is_counted_from_the_change() -> None:
+    stream = "zipf:z=1.0,keys=5000,messages=300000,seed=3"
+    (ours,), (never,) = (measure_seed("fig12", symbol, stream, 1) for symbol in ("CG", "KG"))
+    assert 0 < ours["recovery"] < ours["of"]
+    assert never["recovery"] >= never["of"], "key grouping never recovers"

@@ -309,8 +309,18 @@ def test_labels_are_added_not_measured(tmp_path: Path) -> None:
 
 ALONE = {
     "choices": {"fig3", "fig4", "fig9", "head", "table1"},
-    "heterogeneous": {"fig5", "fig6", "fig10", "fig11", "table2", "bound"},
-    "functions": {"fig1", "thresholds", "lookup", "window", *(f"fig{number}" for number in range(9, 15))},
+    "heterogeneous": {"fig5", "fig6", "fig10", "fig11", "table2", "bound", "seeds"},
+    "functions": {
+        "fig1",
+        "fig1-run",
+        "thresholds",
+        "tolerance",
+        "channels",
+        "removal",
+        "lookup",
+        "window",
+        *(f"fig{number}" for number in range(9, 15)),
+    },
     "evolving": {"fig4", "fig17", "table2"},
     "dynamic": {"table1", "table2", "widths"},
 }  # formulas, tables of streams, and figures about one scheme

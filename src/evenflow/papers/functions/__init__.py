@@ -1,7 +1,8 @@
 """`functions`: Gedik, "Partitioning Functions for Stateful Data Parallelism in Stream Processing" (VLDB J.).
 
 Fig. 1 (the worked example) and 3-14, the thresholds of 3.1 and 4.1.3, and the cost of a lookup. Fig. 2 is a
-drawing. The paper's streams are Zipf laws, so no stand-ins are needed.
+drawing. Beside them: Fig. 1 by running the algorithms, and what Table 1's ranges of alpha and N do, removing
+channels included. The paper's streams are Zipf laws, so no stand-ins are needed.
 
 Not specified by the paper, and chosen here:
 
@@ -18,10 +19,11 @@ Not specified by the paper, and chosen here:
 from __future__ import annotations
 
 from evenflow.papers.experiment import Experiment
-from evenflow.papers.functions import construction, example, migration
+from evenflow.papers.functions import construction, example, migration, ranges
 
 EXPERIMENTS: list[Experiment] = [
     *example.EXPERIMENTS,
     *migration.EXPERIMENTS,
     *construction.EXPERIMENTS,
+    *ranges.EXPERIMENTS,
 ]

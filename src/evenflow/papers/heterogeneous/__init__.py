@@ -23,13 +23,13 @@ Not specified by the paper, and chosen here:
 from __future__ import annotations
 
 from evenflow.papers.experiment import Experiment
-from evenflow.papers.heterogeneous import applications, loads, queues
+from evenflow.papers.heterogeneous import applications, loads, queues, seeds
 
 _ORDER = (
     *("fig4", "table1", "fig5", "fig6", "fig7", "fig8", "fig9", "fig10", "fig11", "fig12", "fig13", "fig14"),
-    *("table2", "bound", "tree", "hitters"),
+    *("table2", "bound", "tree", "hitters", "seeds"),
 )
 EXPERIMENTS: list[Experiment] = sorted(
-    [*loads.EXPERIMENTS, *queues.EXPERIMENTS, *applications.EXPERIMENTS],
+    [*loads.EXPERIMENTS, *queues.EXPERIMENTS, *applications.EXPERIMENTS, *seeds.EXPERIMENTS],
     key=lambda experiment: _ORDER.index(experiment.figure),
 )
