@@ -188,7 +188,7 @@ def test_the_table_of_streams_has_the_papers_numbers_and_ours() -> None:
     assert len(lines) == 4, "no countries, and only streams that were counted"
     for line, name, p1 in zip(lines[2:], ("CT", "CT-made"), ("5.00%", "3.00%"), strict=True):
         paper = f"| {name} | 0.69 M | 238 | 3.29% | drifts |"
-        assert line == f"{paper} 2 M | 2e+03 | {p1} | 3 of 10, 7.00% |"
+        assert line == f"{paper} 2 M | 2,000 | {p1} | 3 of 10, 7.00% |"
     assert stand_ins(Outcome()) == ""
 
 

@@ -128,9 +128,9 @@ def stand_ins(outcome: Outcome) -> str:
                                                 (None, None, None, ""))  # fmt: skip
         if name.startswith("country") or name == "ZF":
             continue
-        theirs = [_count(messages), f"{messages / keys:.3g}" if messages and keys else "",
+        theirs = [_count(messages), _per_key(messages, keys) if messages and keys else "",
                   "" if p1 is None else f"{p1:.2%}", drift]  # fmt: skip
-        ours = [_count(row["messages"]), f"{row['messages'] / row['keys']:.3g}", f"{row['p1']:.2%}",
+        ours = [_count(row["messages"]), _per_key(row["messages"], row["keys"]), f"{row['p1']:.2%}",
                 f"{row['hottest']} of 10, {row['p1_within']:.2%}"]  # fmt: skip
         rows.append([name, *theirs, *ours])
     names = ("messages", "per key", "p1", "drift")
@@ -138,8 +138,14 @@ def stand_ins(outcome: Outcome) -> str:
     return markdown_table(head, rows) if rows else ""
 
 
+def _per_key(messages: float, keys: float) -> str:
+    return f"{messages / keys:,.0f}" if messages >= 100 * keys else f"{messages / keys:.3g}"
+
+
 def _count(number: float | None) -> str:
-    return "" if number is None else f"{number / 1e6:.3g} M"
+    if number is None:
+        return ""
+    return f"{number / 1e9:.3g} G" if number >= 1e9 else f"{number / 1e6:.3g} M"
 
 
 def write_deployments(outcome: Outcome, experiments: Sequence[Experiment], path: Path, scale: str) -> None:
