@@ -199,3 +199,20 @@ def test_drift_is_counted() -> None:
     assert still["p1_within"] == pytest.approx(still["p1"], rel=0.05)
     assert moving["p1_within"] == pytest.approx(0.5, abs=0.05)
     assert moving["p1"] < 0.1
+
+
+def test_other_seconds_do_not_change_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+
+    def written(experiment: Experiment, measured: str, verdict: str = HOLDS) -> str:
+        outcome = reproduce([experiment], RunConfig(), tmp_path)
+        outcome.claims = [claim | {"measured": measured, "verdict": verdict} for claim in outcome.claims]
+        write_markdown(outcome, [experiment], page, "small")
+        return page.read_text()
+
+    timed = _experiment(timed=True)
+    first = written(timed, "0.5 s")
+    assert written(timed, "0.7 s") == first
+    assert "0.5 s" in first
+    assert "0.9 s" in written(timed, "0.9 s", DIFFERS), "another verdict is another line"
+    assert "0.8 s" in written(_experiment(), "0.8 s"), "a number that is no time"

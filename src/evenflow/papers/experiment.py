@@ -94,6 +94,7 @@ class Experiment:
     plot: Callable[[Any, Rows], None] | None = None
     claims: tuple[Claim, ...] = ()
     version: int = 1  # raised when ``measure`` changes, so that kept points are measured again
+    timed: bool = False  # measured in seconds, which no other run repeats exactly
     on: str = "simulator"  # or "spark": a deployment, whose points are measured one after the other
 
     @property

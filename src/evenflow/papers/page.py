@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -116,7 +117,29 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
                  [_section(e, outcome, "###", tuple(_NAMES), "**{}**", of_figure(large, e)) for e in own])
                 for paper, own in _by_paper(experiments)],
     )  # fmt: skip
-    path.write_text(text, encoding="utf-8")
+    timed = {experiment.name for experiment in experiments if experiment.timed}
+    path.write_text(_with_kept_times(text, path, timed), encoding="utf-8")
+
+
+def _with_kept_times(text: str, path: Path, timed: set[str]) -> str:
+    """Take over the lines of timed figures that the page already has, if all else in them is the same.
+
+    Seconds differ from run to run; without this every run would change the page.
+    """
+    before = dict(_timed_lines(path.read_text(encoding="utf-8"), timed)) if path.exists() else {}
+    kept = {line: before.get(place, line) for place, line in _timed_lines(text, timed)}
+    return "\n".join(kept.get(line, line) for line in text.split("\n"))
+
+
+def _timed_lines(text: str, timed: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the claims of timed figures: all cells but the measured one, and the line."""
+    figure = ""
+    for line in text.split("\n"):
+        if line.startswith("### "):
+            figure = line[4:].partition(":")[0]
+        if figure in timed and line.startswith("| ") and "**" in line:
+            cells = re.split(r"(?<!\\)\|", line)
+            yield (figure, *cells[:5], *cells[6:]), line
 
 
 def stand_ins(outcome: Outcome) -> str:

@@ -89,6 +89,7 @@ _COMPILED = (
 )
 _BUILT = f"CPU seconds of the last step: ring (1000 replicas, 100 buckets) and map. {DEFAULTS}"
 _figure = partial(Experiment, "functions")
+_timed = partial(_figure, timed=True)
 _Sizes = partial(Lines, y={"counted": "items in the lossy counter", "mapped": "items in the explicit hash"},
                  by="resources", logy=["counted"], columns=2)  # fmt: skip
 _PARTS = {"seconds": "map and ring", "map_seconds": "map alone", "ring_seconds": "ring alone"}
@@ -156,7 +157,7 @@ EXPERIMENTS = [
         Claim("5.4", "counter and explicit hash grow linearly in N", "linear",
               r.at_least(_straight, 0.97, 0.9, r.named(prefix="R^2 of straight lines: "))),
     )),
-    _figure("fig12", "Construction time by sigma", _BUILT,
+    _timed("fig12", "Construction time by sigma", _BUILT,
             grid(algorithm=OURS, sigma=at([0.008, 0.1], SIGMAS), seed=_RUNS), building,
             _Seconds(x="sigma", logx=True), (
         Claim("5.5", "readj takes around 10 s at sigma = 0.008 and less than 0.05 s at 0.1",
@@ -170,7 +171,7 @@ EXPERIMENTS = [
         Claim("5.5", "scan is the cheapest, readj the most expensive", "scan, redist, readj",
               r.each(_in_order("sigma"), "comparisons in the order scan, redist, readj")),
     )),
-    _figure("fig13", "Construction time by the number of channels", _BUILT,
+    _timed("fig13", "Construction time by the number of channels", _BUILT,
             grid(algorithm=OURS, workers=at([4, 8, 16, 32], CHANNELS), seed=_RUNS), building,
             _Seconds(x="workers", xlabel="channels N"), (
         Claim("5.5", "all algorithms are super-linear in N", "N^x, x > 1",
@@ -189,7 +190,7 @@ EXPERIMENTS = [
               "printed, compiled as well, which gives the same map: 5.6 times the ring's time at N = 32, "
               "0.24 at N = 10 (the shortcut: 0.09 and 0.06)"),
     )),
-    _figure("fig14", "Construction time by skew", _BUILT,
+    _timed("fig14", "Construction time by skew", _BUILT,
             grid(algorithm=OURS, z=at([0.2, 0.8, 0.9, 1.0], WIDE_SKEWS), seed=_RUNS), building,
             _Seconds(x="z", xlabel="skew z"), (
         Claim("5.5", "scan's time barely depends on the skew", "flat", r.at_most(_scan_by_skew, 1.5, 3)),
@@ -199,7 +200,7 @@ EXPERIMENTS = [
                        lambda rise: min(rise.values()) > 1.5 and rise["readj"] > rise["redist"],
                        lambda rise: min(rise.values()) > 1.5, r.named(prefix="from z = 0.8 to 1: times "))),
     )),
-    _figure("lookup", "Cost of a lookup",
+    _timed("lookup", "Cost of a lookup",
             "Nanoseconds per message, Zipf z = 1, 10^6 keys: ring alone, map and ring, the same with "
             "counting.",
             grid(workers=at([4, 32], [4, 8, 16, 32, 64, 100])), looking_up,
