@@ -130,8 +130,8 @@ def test_what_changed_is_measured_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_damaged_point_is_measured_again(tmp_path: Path) -> None:
     reproduce([_experiment()], RunConfig(), tmp_path)
-    for file in (tmp_path / "points").iterdir():
-        file.write_text("{}")
+    for file, text in zip((tmp_path / "points").iterdir(), ("{}", '{"rows": ['), strict=True):
+        file.write_text(text)
     CALLS.clear()
     assert not reproduce([_experiment()], RunConfig(), tmp_path).failures
     assert CALLS.total() == 2
@@ -159,6 +159,9 @@ def test_both_scales_stand_side_by_side(tmp_path: Path) -> None:
     assert "1 of 1 figures have also been measured" in text
     kept = read_summary(summary_beside(page))
     assert changed(small, [experiment], kept)[0]["paper"] == DIFFERS
+    alike = {experiment.name: kept[experiment.name] | {"claims": [kept[experiment.name]["claims"][0] | {
+        "verdict": HOLDS}]}}  # fmt: skip
+    assert changed(small, [experiment], alike) == [], "the same verdict at both scales"
     assert of_figure(kept, replace(experiment, version=2)) is None, "of another version: not shown"
     write_markdown(small, [experiment], page, "small")
     assert page.read_text() == text

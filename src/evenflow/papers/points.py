@@ -36,9 +36,10 @@ class Task:
 
     def usable(self, resume: bool) -> bool:
         """Whether the point is kept and need not be measured again."""
-        if not self.file.exists():
+        try:
+            found = json.loads(self.file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
             return False
-        found = json.loads(self.file.read_text(encoding="utf-8"))
         same = found.get("measurement") == text_digest(self.measure)
         return same and (resume or found.get("sources") == source_digest())
 
