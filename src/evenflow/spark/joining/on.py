@@ -66,7 +66,7 @@ def resolve_on(left: DataFrame, right: DataFrame, on: On, residual: Column | Non
         )
     columns = [_same_type(left, right, *pair) for pair in pairs]
     ours, theirs = ([*side] for side in zip(*columns, strict=True))
-    return JoinOn(ours, theirs, None, _all(equalities), _all(rest) if rest else None)
+    return JoinOn(ours, theirs, None, all_of(equalities), all_of(rest) if rest else None)
 
 
 def _by_names(left: DataFrame, right: DataFrame, names: list[str], residual: Column | None) -> JoinOn:
@@ -86,7 +86,8 @@ def _by_names(left: DataFrame, right: DataFrame, names: list[str], residual: Col
     return JoinOn(ours, theirs, names, None, residual)
 
 
-def _all(conditions: list[Column]) -> Column:
+def all_of(conditions: list[Column]) -> Column:
+    """Return the conditions combined with ``&``."""
     found = conditions[0]
     for condition in conditions[1:]:
         found = found & condition

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from evenflow.kernels import Int32Array
 from evenflow.plan import JoinPlan
 from evenflow.plan.join_plan import SidePieces
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
-from evenflow.spark.routing.plan_sql import with_homes
+from evenflow.spark.routing.plan_sql import with_answer, with_homes
 from evenflow.spark.routing.row_content import row_content
 from evenflow.spark.routing.row_draws import with_draw
 from evenflow.spark.routing.row_order import has_fixed_order
@@ -51,11 +52,13 @@ def placed_side(
     order: str,
     seed: int,
     reasons: list[str],
+    identified: bool,
 ) -> DataFrame:
     """Return the rows of a side on their workers, with the columns of ``names`` that are needed.
 
     ``keyed`` is ``df`` with its key columns. If ``keeps_all``, rows without a match are wanted; those with a
-    null in their key never have one and are spread over all workers. Otherwise they are dropped.
+    null in their key never have one and are spread over all workers. Otherwise they are dropped. If
+    ``identified``, the copies of a wanted row can be told from those of others.
     """
     is_null = " or ".join(f"{quoted(key.frame_name)} is null" for key in keys)
     copied = bool((pieces.copies > 1).any())
@@ -63,7 +66,7 @@ def placed_side(
         keyed = keyed.where(f"not ({is_null})")
     draw: Column | None = None
     added: list[str] = []
-    if keeps_all and copied:
+    if keeps_all and copied and identified:
         keyed = _with_identity(keyed, df, order, seed, names.identity)
     if keeps_all or bool((pieces.pieces > 1).any()):
         keyed, draw_by, added = with_draw(keyed, df, keys, order, seed, reasons)
@@ -97,3 +100,12 @@ def _with_identity(keyed: DataFrame, df: DataFrame, order: str, seed: int, name:
     content = row_content(keyed)
     hashes = F.struct(content.hash(seed).alias("a"), content.hash(seed + 1).alias("b"))
     return content.frame.select("*", hashes.alias(name)).drop(*content.added)
+
+
+def with_copied_keys(
+    keyed: DataFrame, keys: list[KeyColumn], plan: JoinPlan, copies: Int32Array
+) -> DataFrame:
+    """Return the rows whose key has several ``copies``, an entry for each key of the plan."""
+    names = [helper_name(keyed, step) for step in ("hash", "found")]
+    found = with_answer(keyed, plan.keys, plan.slots, copies, key_hash(keys), *names)
+    return found.where(F.col(names[1]) > 1).drop(*names)

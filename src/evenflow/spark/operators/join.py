@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.join_build import KINDS
-from evenflow.spark.joining.copied import is_copied, matched_once, unmatched_once
-from evenflow.spark.joining.on import JoinOn, On, resolve_on
-from evenflow.spark.joining.side import SideNames, placed_side
+from evenflow.spark.joining.on import On, resolve_on
+from evenflow.spark.joining.sides import JoinSides
 from evenflow.spark.monitoring.job_description import job_description
-from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted, with_keys
+from evenflow.spark.routing.key_columns import KeyColumn, key_hash, quoted
 from evenflow.spark.routing.key_counts import count_frequent_keys
 from evenflow.spark.routing.options import (
     ORDERS,
@@ -126,16 +124,21 @@ def join(
     count = workers if workers is not None else plan.workers if plan is not None else default_workers(left)
     check_workers(count)
     _check_plan(plan, count, sample)
-    sides = _Sides(left, right, keys)
+    sides = JoinSides(left, right, keys)
     reasons: list[str] = []
-    if plan is None:
-        plain = sides.plain(kind)
-        plan = _make_plan(sides, kind, count, plain, sample, seed, reasons)
+    result = sides.plain(kind)
+    if plan is None and _broadcasts(result):
+        reasons.append("left to Spark: one side is small enough to broadcast, so the keys do not matter")
+    else:
+        placed = sides.right_keys_once(kind)
+        plan = plan or _make_plan(placed, kind, count, sample, seed, reasons)
+        if plan is not None:
+            result = placed.joined(plan, kind, order, seed, reasons)
     for reason in reasons:
         log.info(reason)
     if on_placed is not None:
         on_placed(PlacedJoin(kind, count, plan, reasons))
-    return sides.plain(kind) if plan is None else sides.joined(plan, kind, order, seed, reasons)
+    return result
 
 
 def _kind(how: Any) -> str:
@@ -158,18 +161,14 @@ def _check_plan(plan: JoinPlan | None, workers: int, sample: float | None) -> No
 
 
 def _make_plan(
-    sides: _Sides,
+    sides: JoinSides,
     how: str,
     workers: int,
-    plain: DataFrame,
     sample: float | None,
     seed: int,
     reasons: list[str],
 ) -> JoinPlan | None:
     """Return a plan from the counts of both sides; None if the join is better left to Spark."""
-    if _broadcasts(plain):
-        reasons.append("left to Spark: one side is small enough to broadcast, so the keys do not matter")
-        return None
     counted = [
         (keyed.where(f"not ({_any_null(keys)})"), key_hash(keys)) for keyed, keys in (sides.left, sides.right)
     ]
@@ -195,115 +194,3 @@ def _broadcasts(plain: DataFrame) -> bool:
 
 def _any_null(keys: list[KeyColumn]) -> str:
     return " or ".join(f"{quoted(key.frame_name)} is null" for key in keys)
-
-
-class _Sides:
-    """Both frames with their keys, and the ways to join them."""
-
-    def __init__(self, left: DataFrame, right: DataFrame, on: JoinOn):
-        self.frames = left, right
-        self.on = on
-        self.left, self.right = with_keys(left, on.left), with_keys(right, on.right)
-
-    def plain(self, how: str) -> DataFrame:
-        """Return Spark's own join."""
-        return self._join(*self.frames, how)
-
-    def joined(self, plan: JoinPlan, how: str, order: str, seed: int, reasons: list[str]) -> DataFrame:
-        """Return the join of both sides on the workers of the plan."""
-        same = self.on.names is not None
-        names = [SideNames.of(side, *self.frames, same) for side in ("left", "right")]
-        keeps_all = how in ("left", "full", "left_semi", "left_anti"), how in ("right", "full")
-        left, right = (
-            placed_side(
-                frame, *keyed, plan, pieces, own, keeps_all=keeps, order=order, seed=seed, reasons=reasons
-            )
-            for frame, keyed, pieces, own, keeps in zip(
-                self.frames, (self.left, self.right), (plan.left, plan.right), names, keeps_all, strict=True
-            )
-        )
-        joined = self._with_unmatched(left, right, how, names)
-        return joined.drop(*{name for own in names for name in own.all()})
-
-    def _with_unmatched(
-        self, left: DataFrame, right: DataFrame, how: str, names: list[SideNames]
-    ) -> DataFrame:
-        workers = (names[0].worker, names[1].worker)
-        copied_left, copied_right = (
-            own.copies in frame.columns for own, frame in zip(names, (left, right), strict=True)
-        )
-        if not (copied_left or copied_right):
-            return self._join(left, right, how, workers)
-        ours, theirs = names
-        if how in ("left_semi", "left_anti"):
-            some, rest = left.where(is_copied(ours)), left.where(~is_copied(ours))
-            once = matched_once if how == "left_semi" else unmatched_once
-            found = once(self._join(some, right, how, workers), ours)
-            return self._join(rest, right, how, workers).unionAll(found)
-        joined = self._join(left, right, how, workers)
-        nothing = F.lit(False)
-        result = joined
-        if copied_left:
-            result = result.where(~(is_copied(ours) & F.col(quoted(theirs.here)).isNull()))
-        if copied_right:
-            result = result.where(~(is_copied(theirs) & F.col(quoted(ours.here)).isNull()))
-        if copied_left:
-            alone = self._join(left.where(is_copied(ours)), right, "left_anti", workers)
-            alone = unmatched_once(alone, ours)
-            result = result.unionAll(self._join(alone, right.where(nothing), "left", workers, residual=False))
-        if copied_right:
-            alone = self._join(right.where(is_copied(theirs)), left, "left_anti", workers[::-1])
-            alone = unmatched_once(alone, theirs)
-            result = result.unionAll(self._join(left.where(nothing), alone, "right", workers, residual=False))
-        return result
-
-    def _join(
-        self,
-        left: DataFrame,
-        right: DataFrame,
-        how: str,
-        workers: tuple[str, ...] = (),
-        residual: bool = True,
-    ) -> DataFrame:
-        """Join two frames on the keys, on the workers in the columns ``workers`` and on the rest."""
-        names, rest = self.on.names, self.on.residual if residual else None
-        if names is not None:
-            using = [*names, *workers[:1]]
-            return (
-                left.join(right, using, how) if rest is None else _join_using(left, right, using, rest, how)
-            )
-        condition = self.on.condition
-        assert condition is not None
-        if workers:
-            condition = condition & (F.col(quoted(workers[0])) == F.col(quoted(workers[1])))
-        return left.join(right, condition if rest is None else condition & rest, how)
-
-
-def _join_using(left: DataFrame, right: DataFrame, using: list[str], residual: Column, how: str) -> DataFrame:
-    """Join on names and a condition; the result has the named columns once, as from a join on names alone."""
-    taken = [*left.columns, *right.columns]
-    rows = [helper_name(taken, f"{side}_row") for side in ("left", "right")]
-    copies = [
-        [helper_name(taken, f"{side}_using_{i}") for i in range(len(using))] for side in ("left", "right")
-    ]
-    packed = [
-        frame.select(
-            "*",
-            F.struct("*").alias(row),
-            *(F.col(quoted(name)).alias(copy) for name, copy in zip(using, own, strict=True)),
-        )
-        for frame, row, own in zip((left, right), rows, copies, strict=True)
-    ]
-    condition = residual
-    for a, b in zip(*copies, strict=True):
-        condition = (F.col(a) == F.col(b)) & condition
-    joined = packed[0].join(packed[1], condition, how)
-    row, other = (F.col(name) for name in rows)
-    keys = [
-        {"right": other[name], "full": F.coalesce(row[name], other[name])}.get(how, row[name]).alias(name)
-        for name in using
-    ]
-    rest = [row[name].alias(name) for name in left.columns if name not in using]
-    if how not in ("left_semi", "left_anti"):
-        rest += [other[name].alias(name) for name in right.columns if name not in using]
-    return joined.select(*keys, *rest)
