@@ -16,7 +16,8 @@ from evenflow.plan import JoinPlan, Plan, make_join_plan, make_plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS
 from evenflow.spark import join
-from evenflow.spark.routing.plan_sql import with_homes
+from evenflow.spark.joining.join_keys import key_on_worker, partition_of
+from evenflow.spark.routing.plan_sql import with_cells
 from spark.explained import exchanges
 from spark.tables import rows_of, tables
 
@@ -115,18 +116,32 @@ def test_hot_keys(spark: Any, how: str, hot_left: float, hot_right: float) -> No
     got: list[Any] = []
     ours = join(left, right, "k", how, workers=6, on_placed=got.append)
     check(ours, left.join(right, "k", how))
-    assert got[0].plan is not None
-    assert got[0].plan.splits > 0 or how in ("left_semi", "left_anti")
     assert f"{how} join on 6 workers" in got[0].explain()
     if how in ("left_semi", "left_anti") and not hot_left:
-        return  # the right side's keys are looked up once each: nothing is hot
-    rows = dict.fromkeys(range(6), 0) | {
-        row["p"]: row["count"] for row in ours.groupBy(F.spark_partition_id().alias("p")).count().collect()
-    }
-    if len(rows) == 6 and how != "left_anti":
-        assert max(rows.values()) / (sum(rows.values()) / 6) < 1.25
+        assert got[0].plan is None  # a key of the right needs to be there once: nothing is hot
+        return
+    assert got[0].plan.splits > 0
+    assert got[0].plan.max_over_mean < 1.1
     rest = join(left, right, (left["k"] == right["k"]) & (left["x"] < right["x"]), how, plan=got[0].plan)
     check(rest, left.join(right, (left["k"] == right["k"]) & (left["x"] < right["x"]), how))
+
+
+def test_rows_out_are_even(spark: Any) -> None:
+    """The rows that each partition writes, where most of the work is."""
+    left = skewed(spark, 60_000, 0.4, 1)
+    for how, right in {
+        "inner": skewed(spark, 1000, 0.0, 2),
+        "full": skewed(spark, 1000, 0.0, 2),
+        "left": left.groupBy("k").agg(F.max("x").alias("most")),
+        "left_semi": skewed(spark, 1000, 0.0, 2),
+    }.items():
+        plain, ours = (
+            [row["count"] for row in frame.groupBy(F.spark_partition_id()).count().collect()]
+            for frame in (left.join(right, "k", how), join(left, right, "k", how, workers=4))
+        )
+        assert sum(ours) == sum(plain)
+        assert max(plain) / (sum(plain) / 4) > 1.6
+        assert max(ours) / (sum(ours) / 4) < 1.2
 
 
 def test_sql_sends_rows_where_the_plan_says(spark: Any) -> None:
@@ -140,14 +155,33 @@ def test_sql_sends_rows_where_the_plan_says(spark: Any) -> None:
     rows = np.resize(hashes, 80)
     df = spark.createDataFrame(pa.table({"i": np.arange(80), "h": rows.view(np.int64), "u": draws}))
     for side in (plan.left, plan.right):
-        found = with_homes(df, plan, side, "h", F.col("u"), "homes").orderBy("i").collect()
-        for row, hash_, draw in zip(found, rows, draws, strict=True):
-            [key] = np.flatnonzero(plan.keys == hash_) if hash_ in plan.keys else [None]
-            if key is None:
-                assert row["homes"] == [plan.buckets[int(hash_) * plan.buckets.size >> 64]]
+        keys = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), side.homes)
+        cells = with_cells(df, plan, side, keys, "h", F.col("u"), "cells")
+        exploded = cells.select("i", "cells", F.explode("cells").alias("key"))
+        moved = exploded.repartition(9, "key").select("*", F.spark_partition_id().alias("worker")).collect()
+        workers: dict[int, set[int]] = {}
+        for row in moved:
+            workers.setdefault(row["i"], set()).add(row["worker"])
+        for number, (hash_, draw) in enumerate(zip(rows, draws, strict=True)):
+            found = np.flatnonzero(plan.keys == hash_)
+            if not found.size:
+                assert len(workers[number]) == 1
                 continue
+            [key] = found
             first = side.starts[key] + int(draw * side.pieces[key]) * side.copies[key]
-            assert row["homes"] == side.homes[first : first + side.copies[key]].tolist()
+            assert workers[number] == set(side.homes[first : first + side.copies[key]].tolist())
+
+
+def test_a_key_for_every_worker(spark: Any) -> None:
+    """Spark's own partitioning sends the chosen keys where they should go, for any number of workers."""
+    rng = np.random.default_rng(1)
+    for workers in (1, 2, 7, 64, 1000):
+        wanted = rng.integers(0, workers, 500).astype(np.int32)
+        keys = key_on_worker(rng.integers(0, 2**64, 500, np.uint64), wanted)
+        assert partition_of(keys, workers).tolist() == wanted.tolist()
+        frame = spark.createDataFrame(pa.table({"i": np.arange(500), "key": keys}))
+        found = frame.repartition(workers, "key").select("i", F.spark_partition_id().alias("p")).orderBy("i")
+        assert [row["p"] for row in found.collect()] == wanted.tolist()
 
 
 def test_shuffles(spark: Any) -> None:

@@ -1,10 +1,11 @@
-"""Makes plans for joins: a grid for every hot key, its cells and the buckets packed onto the workers.
+"""Makes plans for joins: a grid for every hot key, with its cells packed onto the workers.
 
 A worker's load is what it reads and what it writes: left rows + right rows + joined rows. A key with l and r
-rows has l * r joined rows, so a key that is warm on both sides may be the hottest of all.
+rows has l * r joined rows, so a key that is warm on both sides may be the hottest of all. All other keys are
+spread over the workers by the engine's hash, evenly, and leave each the same room for cells.
 
-A key that is too large for a worker gets the grid with the fewest copied rows whose cells fit. Cells are
-equal, so a key of 1.5 shares on few workers may not pack well; if the plan is uneven, cells are halved.
+A key that is too large for that room gets the grid with the fewest copied rows whose cells fit. Cells are
+equal, so a key of 1.5 rooms on few workers may not pack well; if the plan is uneven, cells are halved.
 """
 
 from __future__ import annotations
@@ -15,18 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from evenflow.errors import EvenflowError
-from evenflow.plan.bin_packing import settle
-from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import HOT_DIVISOR, Counted
 from evenflow.plan.join_plan import JoinPlan
-from evenflow.plan.table import bucket_of
 
 if TYPE_CHECKING:
     from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 
 _CELL_SIZES = (1.0, 0.5, 0.25, 0.125)  # of a worker's share, tried in order
+_SMALL = 0.03  # of a worker's load: a cell that needs not be divided further
 _EVEN = 1.03  # expected maximum over mean at which no smaller cells are tried
-_TOLERANCE = 0.01
 
 KINDS = ("inner", "left", "right", "full", "left_semi", "left_anti")
 COPIES_LEFT = {"inner", "right"}  # kinds of joins in which a copied left row needs no second look
@@ -58,8 +56,8 @@ def make_join_plan(workers: int, left: Counted, right: Counted, how: str = "inne
     workers
         Number of workers.
     left, right
-        Rows of the frequent keys of each side, of all keys, and of each bucket. A key that only one side
-        lists is taken to have one row on the other.
+        Rows of the frequent keys of each side and of all keys. A key that only one side lists is taken to
+        have one row on the other.
     how
         Kind of the join: inner, left, right, full, left_semi or left_anti. A side whose unmatched rows are
         wanted is copied only if nothing else balances the key.
@@ -67,20 +65,14 @@ def make_join_plan(workers: int, left: Counted, right: Counted, how: str = "inne
     Returns
     -------
     JoinPlan
-        The home of every bucket and the grid of every hot key.
+        The grid of every hot key.
     """
     if workers < 1:
         raise EvenflowError(f"workers is {workers}; a plan needs at least one worker.")
     sides = _sides(left, right, how)
-    size = next(
-        (found.size for found in (left.buckets, right.buckets) if found is not None),
-        BUCKETS_PER_WORKER * workers,
-    )
-    tail = _tail(sides, left, right, size, how)
-    share = (sides.loads.sum() + tail.sum()) / workers
-    hot = sides.loads * HOT_DIVISOR >= share
-    key_buckets = bucket_of(sides.keys, size)
-    tail += np.bincount(key_buckets[~hot], sides.loads[~hot], size)
+    tail = _tail(left, right, how)
+    hot = sides.loads * HOT_DIVISOR * workers >= sides.loads.sum() + tail
+    tail += float(sides.loads[~hot].sum())
     sides = sides.some(hot)
     order = np.lexsort((sides.keys, -sides.loads))
     sides = sides.some(order)
@@ -99,47 +91,38 @@ def _sides(left: Counted, right: Counted, how: str) -> _Sides:
         found = np.ones(keys.size)
         found[np.searchsorted(keys, side.keys)] = np.maximum(1.0, side.counts)
         rows.append(found)
-    joined = np.zeros(keys.size) if how in NO_PRODUCT else rows[0] * rows[1]
+    joined = rows[0] if how in NO_PRODUCT else rows[0] * rows[1]
     return _Sides(keys, rows[0], rows[1], joined)
 
 
-def _tail(sides: _Sides, left: Counted, right: Counted, size: int, how: str) -> Float64Array:
-    """Return the load of each bucket without the listed keys.
+def _tail(left: Counted, right: Counted, how: str) -> float:
+    """Return the load of all keys that are not listed.
 
-    How the rows of a bucket pair up is unknown: it is taken to join as many rows as its larger side has.
+    Every key of the side with fewer keys is taken to be on the other side too. If the number of keys is
+    unknown, as many rows are joined as the larger side has.
     """
-    buckets = bucket_of(sides.keys, size)
-    rows = []
-    for side, listed in ((left, sides.left), (right, sides.right)):
-        if side.buckets is not None:
-            rest = side.buckets - np.bincount(buckets, listed, size)
-        else:
-            rest = np.full(size, (side.total - side.counts.sum()) / size)
-        rows.append(np.maximum(rest, 0.0))
-    joined = np.zeros(size) if how in NO_PRODUCT else np.maximum(rows[0], rows[1])
-    return np.asarray(rows[0] + rows[1] + joined, np.float64)
+    rows = [max(0.0, side.total - float(side.counts.sum())) for side in (left, right)]
+    if how in NO_PRODUCT:
+        return rows[0] + sum(rows)
+    if left.distinct is None or right.distinct is None:
+        return max(rows) + sum(rows)
+    keys = max(side.distinct - side.keys.size for side in (left, right) if side.distinct is not None)
+    return rows[0] * rows[1] / max(1.0, keys) + sum(rows)
 
 
-def _packed(
-    workers: int, sides: _Sides, tail: Float64Array, how: str, cell_size: float
-) -> tuple[JoinPlan, float]:
-    """Return a plan with cells of at most ``cell_size`` shares, and its highest load in rows."""
-    share = (sides.loads.sum() + tail.sum()) / workers
-    for _ in range(2):  # copies add to the share
-        pieces = _grids(workers, sides, share * cell_size, how)
-        r, c = pieces
+def _packed(workers: int, sides: _Sides, tail: float, how: str, cell_size: float) -> tuple[JoinPlan, float]:
+    """Return a plan with cells of at most ``cell_size`` of the room, and its highest load in rows."""
+    room = float(sides.loads.sum()) / workers
+    for _ in range(2):  # copies need room as well
+        most = max(room * cell_size, _SMALL * (room + tail / workers))
+        r, c = _grids(workers, sides, most, how)
         cells = sides.left / r + sides.right / c + sides.joined / (r * c)
-        share = float((cells * r * c).sum() + tail.sum()) / workers
-    carried = np.zeros(workers)
+        room = float((cells * r * c).sum()) / workers
+    carried = np.full(workers, tail / workers)
     homes = _place_cells(cells, r * c, carried)
-    buckets = (np.arange(tail.size, dtype=np.int64) * workers // tail.size).astype(np.int32)
-    room = np.maximum(share - carried, 0.0)
-    if (np.bincount(buckets, tail, workers) > room * (1 + _TOLERANCE)).any():
-        buckets = settle(tail, np.full(tail.size, -1, np.int32), np.ones(workers), _TOLERANCE, room)
-    carried += np.bincount(buckets, tail, workers)
     total = max(1e-300, carried.sum())
     plan = JoinPlan(
-        workers, buckets, sides.keys, sides.loads / total, sides.left, sides.right, r.astype(np.int32),
+        workers, sides.keys, sides.loads / total, sides.left, sides.right, r.astype(np.int32),
         c.astype(np.int32), homes, carried / total,
     )  # fmt: skip
     return plan, float(carried.max())
@@ -201,7 +184,7 @@ def _place_cells(cells: Float64Array, counts: Float64Array, carried: Float64Arra
     """
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     homes = np.zeros(int(starts[-1]), np.int32)
-    heap = [(0.0, worker) for worker in range(carried.size)]
+    heap = [(float(load), worker) for worker, load in enumerate(carried)]
     for key in np.argsort(-cells, kind="stable").tolist():
         chosen = [heapq.heappop(heap) for _ in range(int(counts[key]))]
         for cell, (load, worker) in enumerate(chosen, int(starts[key])):

@@ -4,7 +4,7 @@ The rows of a hot key form a grid. Its left rows are divided into ``r`` pieces, 
 cell (i, j) is a worker that gets left piece i and right piece j. A left row is thus copied to the ``c`` cells
 of its piece and a right row to ``r`` cells, and every pair of rows meets in exactly one cell. A key that is
 hot on the left only has ``c = 1``: its left rows are divided, its few right rows copied. All other keys have
-one cell, the home of their bucket.
+one cell, which the engine's own hash chooses.
 
 A plan that does not fit the rows costs balance, never rows: a pair meets in one cell whatever was counted.
 """
@@ -54,14 +54,12 @@ class SidePieces(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JoinPlan:
-    """The homes of buckets and the grids of hot keys, hottest first, with the expected load of each worker.
+    """The grids of hot keys, hottest first, with the expected load of each worker.
 
     Parameters
     ----------
     workers
         Number of workers.
-    buckets
-        Home of each bucket.
     keys
         Hash of each hot key.
     weights
@@ -86,7 +84,6 @@ class JoinPlan:
     """
 
     workers: int
-    buckets: Int32Array
     keys: UInt64Array
     weights: Float64Array
     left_rows: Float64Array
@@ -183,7 +180,6 @@ class JoinPlan:
             "version": VERSION,
             "kind": "join",
             "workers": self.workers,
-            "buckets": self.buckets.tolist(),
             "expected": self.expected.tolist(),
             "hot": hot,
         }
@@ -202,7 +198,7 @@ class JoinPlan:
         if field(content, "kind", "the plan") != "join":
             raise refused(f"kind is {content['kind']!r}, not 'join'")
         check_version(content, VERSION)
-        workers, buckets, expected = worker_fields(content)
+        workers, expected = worker_fields(content)
         hot = [_hot_key(entry, workers) for entry in array(field(content, "hot", "the plan"), "hot")]
         keys = np.array([key for key, *_ in hot], np.uint64)
         check_distinct(keys)
@@ -211,7 +207,7 @@ class JoinPlan:
         pieces = np.array([pieces for *_, pieces, _ in hot], np.int32).reshape(-1, 2)
         homes = np.array([home for *_, homes in hot for home in homes], np.int32)
         return JoinPlan(
-            workers, buckets, keys, weights, rows[:, 0].copy(), rows[:, 1].copy(), pieces[:, 0].copy(),
+            workers, keys, weights, rows[:, 0].copy(), rows[:, 1].copy(), pieces[:, 0].copy(),
             pieces[:, 1].copy(), homes, expected,
         )  # fmt: skip
 

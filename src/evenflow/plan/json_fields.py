@@ -11,7 +11,7 @@ import numpy as np
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
-    from evenflow.kernels import Float64Array, Int32Array, UInt64Array
+    from evenflow.kernels import Float64Array, UInt64Array
 
 
 def refused(what: str) -> EvenflowError:
@@ -96,16 +96,15 @@ def check_distinct(keys: UInt64Array) -> None:
         raise refused(f"key {unique[counts > 1][0]} is listed twice")
 
 
-def worker_fields(content: dict[str, Any]) -> tuple[int, Int32Array, Float64Array]:
-    """Return the number of workers, the homes of the buckets and the expected loads."""
+def worker_fields(content: dict[str, Any]) -> tuple[int, Float64Array]:
+    """Return the number of workers and their expected loads."""
     [workers] = whole([field(content, "workers", "the plan")], "workers")
     if workers < 1:
         raise refused(f"workers is {workers}")
     expected = shares_in(field(content, "expected", "the plan"), "expected")
     if len(expected) != workers:
         raise refused(f"expected has {len(expected)} values for {workers} workers")
-    buckets = homes_in(field(content, "buckets", "the plan"), "buckets", workers)
-    return workers, np.array(buckets, np.int32), np.array(expected, np.float64)
+    return workers, np.array(expected, np.float64)
 
 
 def check_version(content: dict[str, Any], version: int) -> None:

@@ -250,7 +250,8 @@ class Plan:
         """
         content = parsed(text)
         check_version(content, VERSION)
-        workers, buckets, expected = worker_fields(content)
+        workers, expected = worker_fields(content)
+        buckets = np.array(homes_in(field(content, "buckets", "the plan"), "buckets", workers), np.int32)
         hot = [_hot_key(entry, workers) for entry in array(field(content, "hot", "the plan"), "hot")]
         keys = np.array([key for key, *_ in hot], np.uint64)
         check_distinct(keys)

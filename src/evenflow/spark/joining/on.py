@@ -77,6 +77,11 @@ def _by_names(left: DataFrame, right: DataFrame, names: list[str], residual: Col
             count = frame.columns.count(name)
             if count == 0:
                 raise EvenflowError(f"the {side} has no column {name!r}; {nearest(name, frame.columns)}")
+            if residual is not None and len(set(frame.columns)) < len(frame.columns):
+                raise EvenflowError(
+                    f"the {side} has columns of one name ({', '.join(frame.columns)}), which cannot be told "
+                    "apart beside a condition; rename them."
+                )
             if count > 1:
                 raise EvenflowError(
                     f"on is {name!r}, but {count} columns of the {side} have that name; rename one."

@@ -1,17 +1,19 @@
-"""One side of a join: every row on the workers that its key's grid gives it."""
+"""One side of a join: every row with the join keys of its cells."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.kernels import Int32Array
 from evenflow.plan import JoinPlan
 from evenflow.plan.join_plan import SidePieces
+from evenflow.spark.joining.join_keys import key_on_worker
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
-from evenflow.spark.routing.plan_sql import with_answer, with_homes
+from evenflow.spark.routing.plan_sql import with_answer, with_cells
 from evenflow.spark.routing.row_content import row_content
 from evenflow.spark.routing.row_draws import with_draw
 from evenflow.spark.routing.row_order import has_fixed_order
@@ -21,23 +23,22 @@ from evenflow.spark.routing.row_order import has_fixed_order
 class SideNames:
     """The helper columns of a side."""
 
-    worker: str
+    key: str  # the join key
     copies: str  # number of copies of the row
     copy: str  # number of this copy
     identity: str  # the same for all copies of a row, and for identical rows
     here: str  # true; null in joined rows without a row of this side
 
     @staticmethod
-    def of(side: str, left: DataFrame, right: DataFrame, same_worker: bool) -> SideNames:
-        """Return names that neither frame has; ``same_worker`` gives both sides' worker the same one."""
+    def of(side: str, left: DataFrame, right: DataFrame) -> SideNames:
+        """Return names that neither frame has."""
         taken = [*left.columns, *right.columns]
-        worker = helper_name(taken, "worker" if same_worker else f"{side}_worker")
-        parts = ("copies", "copy", "identity", "here")
-        return SideNames(worker, *(helper_name(taken, f"{side}_{part}") for part in parts))
+        parts = ("key", "copies", "copy", "identity", "here")
+        return SideNames(*(helper_name(taken, f"{side}_join_{part}") for part in parts))
 
     def all(self) -> list[str]:
         """Return all names."""
-        return [self.worker, self.copies, self.copy, self.identity, self.here]
+        return [self.key, self.copies, self.copy, self.identity, self.here]
 
 
 def placed_side(
@@ -54,10 +55,10 @@ def placed_side(
     reasons: list[str],
     identified: bool,
 ) -> DataFrame:
-    """Return the rows of a side on their workers, with the columns of ``names`` that are needed.
+    """Return the rows of a side with the columns of ``names`` that are needed.
 
     ``keyed`` is ``df`` with its key columns. If ``keeps_all``, rows without a match are wanted; those with a
-    null in their key never have one and are spread over all workers. Otherwise they are dropped. If
+    null in their key never have one and are spread over all partitions. Otherwise they are dropped. If
     ``identified``, the copies of a wanted row can be told from those of others.
     """
     is_null = " or ".join(f"{quoted(key.frame_name)} is null" for key in keys)
@@ -73,24 +74,23 @@ def placed_side(
         name = helper_name(keyed, "side_draw")
         keyed, draw = keyed.select("*", draw_by.alias(name)), F.col(quoted(name))
         added = [*added, name]
-    homes = helper_name(keyed, "homes")
-    frame = with_homes(keyed, plan, pieces, key_hash(keys), draw, homes)
-    chosen = F.col(quoted(homes))
+    cells = helper_name(keyed, "cells")
+    values = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), pieces.homes)
+    frame = with_cells(keyed, plan, pieces, values, key_hash(keys), draw, cells)
+    chosen = F.col(quoted(cells))
     if keeps_all and draw is not None:
-        spread = (draw * plan.workers).cast("int")
+        spread = F.xxhash64(draw)
         chosen = F.when(F.expr(is_null), F.array(spread) if copied else spread).otherwise(chosen)
     if copied:
         copies = [F.size(chosen).alias(names.copies)] if keeps_all else []
-        frame = frame.select("*", *copies, F.posexplode(chosen).alias(names.copy, names.worker))
-        chosen = F.col(quoted(names.worker))
-    helpers = [*(key.frame_name for key in keys if key.is_helper), *added, homes]
+        frame = frame.select("*", *copies, F.posexplode(chosen).alias(names.copy, names.key))
+        chosen = F.col(quoted(names.key))
+    helpers = [*(key.frame_name for key in keys if key.is_helper), *added, cells]
     # Spark would push the filter that it derives from a nullable key, with the whole look-up, into the scan
-    frame = frame.withColumn(names.worker, F.coalesce(chosen, F.lit(0))).drop(*helpers)
+    frame = frame.withColumn(names.key, F.coalesce(chosen, F.lit(0))).drop(*helpers)
     if not (keeps_all and copied):
         frame = frame.drop(names.copy)
-    return frame.withColumn(names.here, F.lit(True)).repartitionById(
-        plan.workers, F.col(quoted(names.worker))
-    )
+    return frame.withColumn(names.here, F.lit(True))
 
 
 def _with_identity(keyed: DataFrame, df: DataFrame, order: str, seed: int, name: str) -> DataFrame:

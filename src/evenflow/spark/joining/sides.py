@@ -44,29 +44,31 @@ class JoinSides:
 
     def joined(self, plan: JoinPlan, how: str, order: str, seed: int, reasons: list[str]) -> DataFrame:
         """Return the join of both sides on the workers of the plan."""
-        same = self.on.names is not None
-        names = [SideNames.of(side, *self.frames, same) for side in ("left", "right")]
+        names = [SideNames.of(side, *self.frames) for side in ("left", "right")]
         keeps_all = how in ("left", "full", "left_semi", "left_anti"), how in ("right", "full")
         left, right = (
             placed_side(
                 frame, *keyed, plan, pieces, own, keeps_all=keeps, order=order, seed=seed, reasons=reasons,
-                identified=self.on.residual is not None,
+                identified=self.on.residual is not None or how in NO_PRODUCT,
             )
             for frame, keyed, pieces, own, keeps in zip(
                 self.frames, (self.left, self.right), (plan.left, plan.right), names, keeps_all, strict=True
             )
         )  # fmt: skip
+        if how not in NO_PRODUCT:  # Spark would push the join below; its own exchange follows the right's
+            left = left.repartition(plan.workers, F.col(quoted(names[0].key)))
+        right = right.repartition(plan.workers, F.col(quoted(names[1].key)))
         copied = [own.copies in frame.columns for own, frame in zip(names, (left, right), strict=True)]
-        workers = names[0].worker, names[1].worker
+        cells = names[0].key, names[1].key
         helpers = {name for own in names for name in own.all()}
         if not any(copied):
-            return self._join(left, right, how, workers).drop(*helpers)
+            return self._join(left, right, how, cells).drop(*helpers)
         if how in NO_PRODUCT:
             some, rest = left.where(is_copied(names[0])), left.where(~is_copied(names[0]))
             once = matched_once if how == "left_semi" else unmatched_once
-            found = once(self._join(some, right, how, workers), names[0])
-            return self._join(rest, right, how, workers).unionAll(found).drop(*helpers)
-        result = self._join(left, right, how, workers)
+            found = once(self._join(some, right, how, cells), names[0])
+            return self._join(rest, right, how, cells).unionAll(found).drop(*helpers)
+        result = self._join(left, right, how, cells)
         for number, own in enumerate(names):
             if copied[number]:
                 is_alone = F.col(quoted(names[1 - number].here)).isNull()
@@ -79,7 +81,7 @@ class JoinSides:
                 else:
                     rows, others = ((left, right), (right, left))[number]
                     unmatched = self._join(
-                        rows.where(is_copied(names[number])), others, "left_anti", workers[:: 1 - 2 * number]
+                        rows.where(is_copied(names[number])), others, "left_anti", cells[:: 1 - 2 * number]
                     )
                     alone = unmatched_once(unmatched, names[number]).drop(*helpers)
                 result = result.unionAll(self._beside_nulls(alone, number))
@@ -116,48 +118,59 @@ class JoinSides:
         left: DataFrame,
         right: DataFrame,
         how: str,
-        workers: tuple[str, ...] = (),
+        cells: tuple[str, ...] = (),
         residual: bool = True,
     ) -> DataFrame:
-        """Join two frames on the keys, on the workers in the columns ``workers`` and on the rest."""
+        """Join two frames on the keys, on the join keys in the columns ``cells`` and on the rest."""
         names, rest = self.on.names, self.on.residual if residual else None
         if names is not None:
-            using = [*names, *workers[:1]]
-            return (
-                left.join(right, using, how) if rest is None else _join_using(left, right, using, rest, how)
-            )
+            if rest is None and not cells:
+                return left.join(right, names, how)
+            return _join_using(left, right, names, cells, rest, how)
         condition = self.on.condition
         assert condition is not None
-        if workers:
-            condition = condition & (F.col(quoted(workers[0])) == F.col(quoted(workers[1])))
-        return left.join(right, condition if rest is None else condition & rest, how)
+        return left.join(right, _condition(condition, cells, rest), how)
 
 
-def _join_using(left: DataFrame, right: DataFrame, using: list[str], residual: Column, how: str) -> DataFrame:
-    """Join on names and a condition; the result has the named columns once, as from a join on names alone."""
+def _condition(keys: Column, cells: tuple[str, ...], rest: Column | None) -> Column:
+    """Return the condition of a join; with ``cells``, these are all that Spark sorts and hashes by."""
+    if cells:
+        keys = (F.col(quoted(cells[0])) == F.col(quoted(cells[1]))) & F.coalesce(keys, F.lit(False))
+    return keys if rest is None else keys & rest
+
+
+def _join_using(
+    left: DataFrame, right: DataFrame, using: list[str], cells: tuple[str, ...], rest: Column | None, how: str
+) -> DataFrame:
+    """Join on names, cells and a condition; the result has the named columns once, as a join on names has.
+
+    Without a condition, columns are renamed to be told apart. With one, which refers to the columns as they
+    are, they are packed into a column of their own.
+    """
+    frames, sides = (left, right), ("left", "right")
     taken = [*left.columns, *right.columns]
-    rows = [helper_name(taken, f"{side}_row") for side in ("left", "right")]
-    copies = [
-        [helper_name(taken, f"{side}_using_{i}") for i in range(len(using))] for side in ("left", "right")
-    ]
-    packed = [
-        frame.select(
-            "*",
-            F.struct("*").alias(row),
-            *(F.col(quoted(name)).alias(copy) for name, copy in zip(using, own, strict=True)),
-        )
-        for frame, row, own in zip((left, right), rows, copies, strict=True)
-    ]
-    condition = residual
-    for a, b in zip(*copies, strict=True):
-        condition = (F.col(a) == F.col(b)) & condition
-    joined = packed[0].join(packed[1], condition, how)
-    row, other = (F.col(name) for name in rows)
-    keys = [
-        {"right": other[name], "full": F.coalesce(row[name], other[name])}.get(how, row[name]).alias(name)
+    packed, columns = [], []
+    for frame, side in zip(frames, sides, strict=True):
+        plain = [name for name in frame.columns if name not in cells]
+        if rest is None:
+            names = [
+                name if name in cells else helper_name(taken, f"{side}_column_{i}")
+                for i, name in enumerate(frame.columns)
+            ]
+            packed.append(frame.toDF(*names))
+            found = zip(frame.columns, names, strict=True)
+            columns.append([(name, F.col(helper)) for name, helper in found if name not in cells])
+        else:
+            row = helper_name(taken, f"{side}_row")
+            packed.append(frame.select("*", F.struct(*map(quoted, plain)).alias(row)))
+            columns.append([(name, F.col(row)[name]) for name in plain])
+    ours, theirs = (dict(found) for found in columns)
+    keys = all_of([ours[name] == theirs[name] for name in using])
+    joined = packed[0].join(packed[1], _condition(keys, cells, rest), how)
+    chosen = [
+        {"right": theirs[name], "full": F.coalesce(ours[name], theirs[name])}.get(how, ours[name]).alias(name)
         for name in using
     ]
-    rest = [row[name].alias(name) for name in left.columns if name not in using]
-    if how not in ("left_semi", "left_anti"):
-        rest += [other[name].alias(name) for name in right.columns if name not in using]
-    return joined.select(*keys, *rest)
+    kept = columns[:1] if how in NO_PRODUCT else columns
+    chosen += [column.alias(name) for side in kept for name, column in side if name not in using]
+    return joined.select(*chosen)

@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
-from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.join_build import KINDS
 from evenflow.spark.joining.on import On, resolve_on
 from evenflow.spark.joining.sides import JoinSides
@@ -172,9 +171,8 @@ def _make_plan(
     counted = [
         (keyed.where(f"not ({_any_null(keys)})"), key_hash(keys)) for keyed, keys in (sides.left, sides.right)
     ]
-    buckets = BUCKETS_PER_WORKER * workers
     with job_description(sides.frames[0].sparkSession, "evenflow: count the keys of both sides of a join"):
-        counts = count_frequent_keys(counted, workers=workers, buckets=buckets, sample=sample, seed=seed)
+        counts = count_frequent_keys(counted, workers=workers, buckets=0, sample=sample, seed=seed)
     for (found, fraction), side in zip(counts, ("left", "right"), strict=True):
         rows = "all" if fraction == 1 else f"{fraction:.1%} of about"
         reasons.append(f"keys of the {side} were counted in {rows} {found.total:.0f} rows")

@@ -54,7 +54,7 @@ def count_frequent_keys(
 ) -> list[tuple[Counted, float]]:
     """Count the keys of several frames in one pass, as `count_keys` does; return all keys that are listed.
 
-    A frame comes with the SQL of its key's hash.
+    A frame comes with the SQL of its key's hash. Without buckets, the number of keys is estimated.
     """
     enough = SAMPLED_ROWS_PER_WORKER * workers
     samples = [sample] * len(frames)
@@ -138,7 +138,9 @@ def _aggregated(
         if len(listed) > 1:
             beyond = f"count_if({listed[1]} and not is_first)"
             aggregates.append(F.expr(beyond).alias(f"beyond {listed[1]}"))
-    [row] = rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket").agg(*aggregates).collect()
+    if buckets:
+        rows = rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
+    [row] = rows.agg(*aggregates).collect()
     return row.asDict()
 
 
@@ -150,7 +152,10 @@ def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
 
 
 def _counts(workers: int, buckets: int, condition: str = "") -> list[Column]:
-    """Return the aggregates over hashes and buckets, of the rows where the column ``condition`` is true."""
+    """Return the aggregates over hashes and buckets, of the rows where the column ``condition`` is true.
+
+    Without buckets, the keys are counted instead.
+    """
     filtered = f" filter (where {condition})" if condition else ""
     return [
         F.expr(f"count(1){filtered}").alias(f"total{condition}"),
@@ -159,20 +164,24 @@ def _counts(workers: int, buckets: int, condition: str = "") -> list[Column]:
         ),
         F.expr("approx_top_k(bucket, {}, {})".format(*_sketch_sizes(buckets)) + filtered).alias(
             f"buckets{condition}"
-        ),
+        )
+        if buckets
+        else F.expr(f"approx_count_distinct(hash){filtered}").alias(f"distinct{condition}"),
     ]
 
 
 def _counted(row: dict[str, Any], condition: str, buckets: int, min_count: int) -> Counted:
     """Return the keys counted at least ``min_count`` times, the number of rows, and each bucket's rows."""
     keys, counts = as_arrays(row[f"keys{condition}"])
-    weights = None
-    if buckets <= _MAX_LISTED:
+    weights, distinct = None, None
+    if not buckets:
+        distinct = float(row[f"distinct{condition}"])
+    elif buckets <= _MAX_LISTED:
         weights = np.zeros(buckets)
         for item in row[f"buckets{condition}"] or []:
             weights[item["item"]] = item["count"]
     certain = counts >= min_count
-    return Counted(keys[certain], counts[certain], float(row[f"total{condition}"]), weights)
+    return Counted(keys[certain], counts[certain], float(row[f"total{condition}"]), weights, distinct)
 
 
 def top_keys(hashed: Column, workers: int) -> Column:
@@ -207,4 +216,7 @@ def _scaled(counted: Counted, sample: float) -> Counted:
     if sample == 1:
         return counted
     buckets = None if counted.buckets is None else counted.buckets / sample
-    return Counted(counted.keys, counted.counts / sample, counted.total / sample, buckets)
+    distinct = counted.distinct
+    if distinct is not None:  # between as many keys as in the sample and, if all are different, in proportion
+        distinct /= sample ** min(1.0, distinct / max(1.0, counted.total))
+    return Counted(counted.keys, counted.counts / sample, counted.total / sample, buckets, distinct)

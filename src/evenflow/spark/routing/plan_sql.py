@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.blob import Array
-from evenflow.kernels import UInt64Array
+from evenflow.kernels import Int64Array, UInt64Array
 from evenflow.plan.join_plan import JoinPlan, SidePieces
 from evenflow.plan.plan import Plan
 from evenflow.plan.table import UPPER, PlanTable, Slots
@@ -83,17 +83,18 @@ def with_answer(
     return df.drop(*names.values())
 
 
-def with_homes(
-    df: DataFrame, plan: JoinPlan, side: SidePieces, hashed: str, draw: Column | None, homes: str
-) -> DataFrame:
-    """Return ``df`` with the workers that each row is copied to, found by its hash and a draw in [0, 1).
+def with_cells(
+    df: DataFrame, plan: JoinPlan, side: SidePieces, values: Int64Array, hashed: str, draw: Column | None,
+    cells: str,
+) -> DataFrame:  # fmt: skip
+    """Return ``df`` with what stands in ``values`` for the cells of each row, or the hash of a cold key.
 
-    The column is an array, or an INT if no row is copied.
+    A draw in [0, 1) chooses the row's piece. The column is an array, or a LONG if no row is copied.
     """
-    is_copied = bool((side.copies > 1).any())
     if not plan.keys.size:
-        return df.select("*", bucket_home(df, plan, hashed).alias(homes))
-    names = {step: helper_name([*df.columns, homes], step) for step in ("hash", "draw", "found")}
+        return df.select("*", F.expr(hashed).alias(cells))
+    is_copied = bool((side.copies > 1).any())
+    names = {step: helper_name([*df.columns, cells], step) for step in ("hash", "draw", "found")}
     hash_, draw_, found = (quoted(name) for name in names.values())
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
     df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
@@ -101,16 +102,16 @@ def with_homes(
     mask = (1 << _CELL_BITS) - 1
     copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
     first = f"int(shiftright({found}, {2 * _CELL_BITS})) + int({draw_} * {pieces}) * {copies}"
-    stored, bucket = _stored(df, {"homes": side.homes})["homes"], bucket_home(df, plan, hash_)
+    stored, cold = _stored(df, {"cells": values})["cells"], F.col(hash_)
     if is_copied:
-        listed, bucket = F.slice(stored, F.expr(f"{first} + 1"), F.expr(copies)), F.array(bucket)
+        listed, cold = F.slice(stored, F.expr(f"{first} + 1"), F.expr(copies)), F.array(cold)
     else:
         listed = F.get(stored, F.expr(first))
-    chosen = F.when(F.col(found) >= 0, listed).otherwise(bucket)
-    return df.select("*", chosen.alias(homes)).drop(*names.values())
+    chosen = F.when(F.col(found) >= 0, listed).otherwise(cold)
+    return df.select("*", chosen.alias(cells)).drop(*names.values())
 
 
-def bucket_home(df: DataFrame, plan: Plan | JoinPlan, hashed: str) -> Column:
+def bucket_home(df: DataFrame, plan: Plan, hashed: str) -> Column:
     """Return the home of a hash's bucket: by arithmetic if buckets are assigned in order, else by look-up."""
     if _in_order(plan):
         return F.expr(bucket_sql(hashed, plan.workers))
@@ -118,7 +119,7 @@ def bucket_home(df: DataFrame, plan: Plan | JoinPlan, hashed: str) -> Column:
     return F.get(_stored(df, {"buckets": plan.buckets})["buckets"], bucket)
 
 
-def _in_order(plan: Plan | JoinPlan) -> bool:
+def _in_order(plan: Plan) -> bool:
     size, workers = plan.buckets.size, plan.workers
     return size % workers == 0 and bool((plan.buckets == np.arange(size) // (size // workers)).all())
 
