@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from evenflow import EvenflowError
-from evenflow.plan import JoinPlan, Plan, make_join_plan, make_plan
+from evenflow.plan import JoinPlan, make_join_plan, make_plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS
 from evenflow.spark import join
@@ -40,8 +40,8 @@ def plan_for(left: Any, right: Any, keys: list[str], workers: int, seed: int) ->
     hashed = f"xxhash64({', '.join(keys)}) as h"
     rows = left.selectExpr(hashed).union(right.selectExpr(hashed)).distinct().collect()
     hashes = np.array([row["h"] for row in rows] + [5], np.int64).view(np.uint64)
-    sides = [Counted(hashes, rng.choice([1.0, 50.0, 3000.0], hashes.size), 1e4) for _ in range(2)]
-    return make_join_plan(workers, *sides, how=str(rng.choice(KINDS)))
+    ours, theirs = (Counted(hashes, rng.choice([1.0, 50.0, 3000.0], hashes.size), 1e4) for _ in range(2))
+    return make_join_plan(workers, ours, theirs, str(rng.choice(KINDS)))
 
 
 def both_ways(left: Any, right: Any, form: str, how: str, **options: Any) -> tuple[Any, Any]:
@@ -147,8 +147,8 @@ def test_rows_out_are_even(spark: Any) -> None:
 def test_sql_sends_rows_where_the_plan_says(spark: Any) -> None:
     rng = np.random.default_rng(4)
     hashes = rng.integers(0, 2**64, 40, np.uint64)
-    sides = [Counted(hashes[:30], rng.choice([1.0, 900.0], 30), 1e5) for _ in range(2)]
-    plan = make_join_plan(9, *sides)
+    ours, theirs = (Counted(hashes[:30], rng.choice([1.0, 900.0], 30), 1e5) for _ in range(2))
+    plan = make_join_plan(9, ours, theirs)
     assert max(plan.left_pieces) > 1
     assert max(plan.right_pieces) > 1
     draws = np.concatenate([rng.random(78), [0.0, np.nextafter(1, 0)]])
@@ -227,10 +227,9 @@ def test_bad_arguments_are_a_sentence(spark: Any) -> None:
     left, right = skewed(spark, 50, 0.4, 1), skewed(spark, 50, 0.0, 2)
     text = right.withColumn("k", F.col("k").cast("string"))
     plan: Any = make_plan(2, np.zeros(0, np.uint64), np.zeros(0))
-    assert isinstance(plan, Plan)
     other = make_join_plan(2, Counted(), Counted())
     stream = spark.readStream.format("rate").load()
-    for said, call in {
+    refused: dict[str, Any] = {
         "how is 'cross'; choose one of inner": lambda: join(left, right, "k", "cross"),
         "left has no column 'key'": lambda: join(left, right, "key"),
         "k.*bigint on the left and string": lambda: join(left, text, "k"),
@@ -246,6 +245,7 @@ def test_bad_arguments_are_a_sentence(spark: Any) -> None:
         "left is a stream": lambda: join(stream, right, stream["value"] == right["k"]),
         "workers is 0": lambda: join(left, right, "k", workers=0),
         "mixes the name 'k'": lambda: join(left, right, ["k", left["x"] == right["x"]]),
-    }.items():
+    }
+    for said, call in refused.items():
         with pytest.raises(EvenflowError, match=said):
             call()
