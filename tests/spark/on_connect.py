@@ -15,11 +15,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from evenflow.spark.session import LOCAL
-from spark import connect_aggregate, connect_apps, connect_balance, connect_stateful
+from spark import connect_aggregate, connect_apps, connect_balance, connect_join, connect_stateful
 
 PARTS = {
     "aggregate": connect_aggregate,
     "balance": connect_balance,
+    "join": connect_join,
     "stateful": connect_stateful,
     "apps": connect_apps,
 }

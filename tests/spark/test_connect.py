@@ -1,4 +1,4 @@
-"""On Spark Connect: aggregate, apply, balance, loads and stateful, batch and streaming."""
+"""On Spark Connect: aggregate, apply, balance, join, loads and stateful, batch and streaming."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from evenflow.plan.join_build import KINDS
 
 PATIENCE = 500  # seconds
 
@@ -51,6 +53,8 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     assert balanced["stream"] < 1.35  # 250 rows each
     assert balanced["rows"] == 4000
     assert balanced["fallbacks"] == 0
+
+    assert found["join"] == {how: [True, True] for how in KINDS}
 
     stateful = found["stateful"]
     assert "in use by another query" in stateful.pop("refused")

@@ -13,12 +13,13 @@ HOT_DIVISOR = 64  # a key is hot from 1/64 of a worker's share
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """The hot keys and their rows, the number of all rows and, if known, the rows of each bucket."""
+    """The hot keys and their rows, the number of all rows and, if known, of the buckets' rows and of keys."""
 
     keys: UInt64Array = field(default_factory=lambda: np.zeros(0, np.uint64))
     counts: Float64Array = field(default_factory=lambda: np.zeros(0))
     total: float = 0.0
     buckets: Float64Array | None = None
+    distinct: float | None = None
 
 
 NOTHING = Counted()

@@ -12,7 +12,6 @@ the home.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenflow.errors import EvenflowError
 from evenflow.plan import explain
+from evenflow.plan.json_fields import (
+    array,
+    check_distinct,
+    check_version,
+    field,
+    hash_in,
+    homes_in,
+    parsed,
+    refused,
+    shares_in,
+    worker_fields,
+)
 from evenflow.plan.table import PlanTable, check_draws
 
 if TYPE_CHECKING:
@@ -238,106 +248,34 @@ class Plan:
             ...
         evenflow.errors.EvenflowError: this is not a plan: version is missing; pass the result of to_json().
         """
-        content = _parsed(text)
-        version = _field(content, "version", "the plan")
-        if version != VERSION:
-            raise EvenflowError(
-                f"this plan has version {version}, but this evenflow reads {VERSION}; make a new plan."
-            )
-        [workers] = _whole([_field(content, "workers", "the plan")], "workers")
-        if workers < 1:
-            raise _refused(f"workers is {workers}")
-        hot = [_hot_key(entry, workers) for entry in _array(_field(content, "hot", "the plan"), "hot")]
+        content = parsed(text)
+        check_version(content, VERSION)
+        workers, expected = worker_fields(content)
+        buckets = np.array(homes_in(field(content, "buckets", "the plan"), "buckets", workers), np.int32)
+        hot = [_hot_key(entry, workers) for entry in array(field(content, "hot", "the plan"), "hot")]
         keys = np.array([key for key, *_ in hot], np.uint64)
-        unique, counts = np.unique(keys, return_counts=True)
-        if unique.size < keys.size:
-            raise _refused(f"key {unique[counts > 1][0]} is listed twice")
-        expected = _shares(_field(content, "expected", "the plan"), "expected")
-        if len(expected) != workers:
-            raise _refused(f"expected has {len(expected)} values for {workers} workers")
-        buckets = _homes(_field(content, "buckets", "the plan"), "buckets", workers)
+        check_distinct(keys)
         return Plan(
             workers=workers,
-            buckets=np.array(buckets, np.int32),
+            buckets=buckets,
             keys=keys,
             weights=np.array([weight for _, weight, _, _ in hot], np.float64),
             starts=np.cumsum([0, *(len(homes) for _, _, homes, _ in hot)], dtype=np.int64),
             homes=np.array([home for _, _, homes, _ in hot for home in homes], np.int32),
             parts=np.array([part for _, _, _, parts in hot for part in parts], np.float64),
-            expected=np.array(expected, np.float64),
+            expected=expected,
         )
-
-
-def _refused(what: str) -> EvenflowError:
-    return EvenflowError(f"this is not a plan: {what}; pass the result of to_json().")
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _refused(str(error)) from None
-    if not isinstance(content, dict):
-        raise _refused(f"it is {_shown(content)}, not an object")
-    return content
-
-
-def _field(content: dict[str, Any], name: str, of: str) -> Any:
-    if name not in content:
-        raise _refused(f"{name} is missing" if of == "the plan" else f"{name} of {of} is missing")
-    return content[name]
 
 
 def _hot_key(entry: Any, workers: int) -> tuple[int, float, list[int], list[float]]:
     """Return the hash, the weight, the homes and the parts of a hot key."""
-    if not isinstance(entry, dict):
-        raise _refused(f"hot holds {_shown(entry)}, not an object")
-    named = _field(entry, "key", "a hot key")
-    digits = isinstance(named, str) and named.isascii() and named.isdigit() and len(named) <= 20
-    if not digits or int(named) >= 2**64:
-        raise _refused(f"key is {_shown(named)}, not a decimal string from 0 to 2**64 - 1")
-    of = f"key {named}"
-    [weight] = _shares([_field(entry, "weight", of)], f"weight of {of}")
-    homes = _homes(_field(entry, "homes", of), f"homes of {of}", workers)
-    parts = _shares(_field(entry, "parts", of), f"parts of {of}")
+    key = hash_in(entry)
+    of = f"key {key}"
+    [weight] = shares_in([field(entry, "weight", of)], f"weight of {of}")
+    homes = homes_in(field(entry, "homes", of), f"homes of {of}", workers)
+    parts = shares_in(field(entry, "parts", of), f"parts of {of}")
     if len(homes) != len(parts):
-        raise _refused(f"{of} has {len(homes)} homes and {len(parts)} parts")
+        raise refused(f"{of} has {len(homes)} homes and {len(parts)} parts")
     if abs(sum(parts) - 1) > _ROUNDING:
-        raise _refused(f"parts of {of} sum to {sum(parts):.6g}, not 1")
-    return int(named), weight, homes, parts
-
-
-def _array(values: Any, name: str) -> list[Any]:
-    if not isinstance(values, list):
-        raise _refused(f"{name} is {_shown(values)}, not an array")
-    return values
-
-
-def _homes(values: Any, name: str, workers: int) -> list[int]:
-    homes = _whole(_array(values, name), name)
-    if not homes:
-        raise _refused(f"{name} is empty")
-    for home in homes:
-        if not 0 <= home < workers:
-            raise _refused(f"{name} has worker {home}, outside 0 to {workers - 1}")
-    return homes
-
-
-def _whole(values: list[Any], name: str) -> list[int]:
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**31:
-            raise _refused(f"{name} has {_shown(value)}, not a 32-bit integer")
-    return values
-
-
-def _shares(values: Any, name: str) -> list[float]:
-    for value in _array(values, name):
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not 0 <= value <= sys.float_info.max:
-            raise _refused(f"{name} has {_shown(value)}, not a finite non-negative number")
-    return [float(value) for value in values]
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+        raise refused(f"parts of {of} sum to {sum(parts):.6g}, not 1")
+    return key, weight, homes, parts

@@ -13,11 +13,12 @@ from evenflow.extras import require
 
 if TYPE_CHECKING:
     from evenflow.owners.sizing import AutoWorkers
-    from evenflow.plan import Plan
+    from evenflow.plan import JoinPlan, Plan
     from evenflow.spark.grouped.aggregator import Aggregator
     from evenflow.spark.operators.aggregate import aggregate
     from evenflow.spark.operators.apply import apply
     from evenflow.spark.operators.balance import balance
+    from evenflow.spark.operators.join import PlacedJoin, join
     from evenflow.spark.operators.loads import loads
     from evenflow.spark.operators.stateful import stateful
     from evenflow.spark.routing.placed import Placed
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Aggregator",
     "AutoWorkers",
+    "JoinPlan",
     "KeyedProcessor",
     "Placed",
+    "PlacedJoin",
     "Plan",
     "StatefulQuery",
     "aggregate",
     "apply",
     "balance",
+    "join",
     "loads",
     "read_state",
     "rewind_state",
@@ -53,6 +57,7 @@ if not TYPE_CHECKING:
             "operators.aggregate": ["aggregate"],
             "operators.apply": ["apply"],
             "operators.balance": ["balance"],
+            "operators.join": ["JoinPlan", "PlacedJoin", "join"],
             "operators.loads": ["loads"],
             "operators.stateful": ["AutoWorkers", "stateful"],
             "routing.placed": ["Placed", "Plan"],

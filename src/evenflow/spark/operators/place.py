@@ -10,21 +10,17 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import Plan
 from evenflow.spark.monitoring.control_dir import temporary_control_dir
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.replanning.plan_join import observe_stream, place_stream
-from evenflow.spark.routing.draws import HOME, draw_by_content, draw_by_position
 from evenflow.spark.routing.key_columns import (
     Key,
-    KeyColumn,
     helper_name,
     key_hash,
-    quoted,
     with_keys,
 )
 from evenflow.spark.routing.key_counts import count_keys
@@ -32,8 +28,7 @@ from evenflow.spark.routing.online import place_online
 from evenflow.spark.routing.options import PlacementOptions, ResolvedOptions
 from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
-from evenflow.spark.routing.row_content import row_content
-from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
+from evenflow.spark.routing.row_draws import with_draw
 
 log = logging.getLogger("evenflow.spark")
 
@@ -107,35 +102,3 @@ def _plan_from_counts(df: DataFrame, hashed: str, options: ResolvedOptions, reas
     rows = "all" if fraction == 1 else f"{fraction:.1%} of about"
     reasons.append(f"keys were counted in {rows} {counted.total:.0f} rows")
     return scheme.plan(workers, counted, split=options.split, seed=seed)
-
-
-def with_draw(
-    keyed: DataFrame, df: DataFrame, keys: list[KeyColumn], order: str, seed: int, reasons: list[str]
-) -> tuple[DataFrame, Column, list[str]]:
-    """Return the frame, sorted if needed, the draw that picks one of a key's homes, and helper columns."""
-    if order == "auto":
-        if has_fixed_order(df):
-            order = "as-is"
-            reasons.append(
-                "split keys are drawn by position: the input is a plain scan, whose order is fixed"
-            )
-        elif not df.isStreaming and all(
-            name in {column.frame_name for column in keys} for name in df.columns
-        ):
-            order = "sort"
-            reasons.append("split keys are sorted, then drawn by position: the key is the whole row")
-        else:
-            order = "content"
-            reasons.append(
-                "split keys are drawn by content, since the order of rows is not fixed; identical rows stay "
-                "together" + ("" if df.isStreaming else " (order='sort' would split them too)")
-            )
-    if order == "content":
-        content, hashed = row_content(keyed), helper_name(keyed, "content")
-        hashed_rows = content.frame.select("*", content.hash(seed).alias(hashed)).drop(*content.added)
-        return hashed_rows, F.expr(draw_by_content(quoted(hashed))), [hashed]
-    if order == "sort":
-        if df.isStreaming:
-            raise EvenflowError("order is 'sort', but Spark does not sort streams; use 'content' or 'as-is'.")
-        keyed = sorted_by_content(keyed, seed)
-    return keyed, F.expr(draw_by_position(seed, HOME, df.isStreaming)), []

@@ -10,6 +10,8 @@ rows, and if the sample holds only first rows, every row has been counted.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -36,38 +38,79 @@ _MAX_LISTED = 100_000
 def count_keys(
     df: DataFrame, hashed: str, *, workers: int, buckets: int, sample: float | None, seed: int
 ) -> tuple[Counted, float]:
-    """Count the keys of ``df``; return the counts, scaled to all rows, and the fraction of the rows counted.
+    """Count the keys of ``df``; return the hot ones, scaled to all rows, and the fraction of rows counted.
 
     ``sample`` is the fraction to count. If it is None, a first pass estimates the number of rows, and a
     second one follows if the first has not counted enough of them.
     """
+    [(counted, fraction)] = count_frequent_keys(
+        [(df, hashed)], workers=workers, buckets=buckets, sample=sample, seed=seed
+    )
+    return hot_only(counted.keys, counted.counts, counted.total, counted.buckets, workers), fraction
+
+
+def count_frequent_keys(
+    frames: Sequence[tuple[DataFrame, str]], *, workers: int, buckets: int, sample: float | None, seed: int
+) -> list[tuple[Counted, float]]:
+    """Count the keys of several frames in one pass, as `count_keys` does; return all keys that are listed.
+
+    A frame comes with the SQL of its key's hash. Without buckets, the number of keys is estimated.
+    """
     enough = SAMPLED_ROWS_PER_WORKER * workers
+    samples = [sample] * len(frames)
+    counts: list[tuple[Counted, float] | None] = [None] * len(frames)
     if sample is None:
-        exact, first = _first_pass(df, hashed, workers, buckets, seed)
-        if exact is not None:
-            return exact, 1.0
-        if first.total >= enough:
-            return _scaled(first, FIRST_FRACTION), FIRST_FRACTION
-        sample = min(1.0, enough / max(1.0, first.total / FIRST_FRACTION))
-        if sample > 0.5:  # counting all rows costs little more and is exact
-            sample = 1.0
-    if not 0 < sample <= 1:
+        for number, (exact, first) in enumerate(_first_pass(frames, workers, buckets, seed)):
+            if exact is not None:
+                counts[number] = exact, 1.0
+            elif first.total >= enough:
+                counts[number] = _scaled(first, FIRST_FRACTION), FIRST_FRACTION
+            else:
+                fraction = min(1.0, enough / max(1.0, first.total / FIRST_FRACTION))
+                samples[number] = 1.0 if fraction > 0.5 else fraction  # all: costs little more and is exact
+    elif not 0 < sample <= 1:
         raise EvenflowError(f"sample is {sample!r}; pass a fraction of the rows, above 0 and at most 1.")
-    sampled = df if sample == 1 else _sampled(df, sample, seed)
-    counted = _with_bucket(sampled.selectExpr(f"{hashed} as hash"), buckets).agg(*_counts(workers, buckets))
-    [row] = counted.collect()
-    return _scaled(
-        _counted(row, "", workers, buckets, 1 if sample == 1 else MIN_SAMPLED_ROWS), sample
-    ), sample
+    left = [
+        (number, frame, hashed, fraction)
+        for number, ((frame, hashed), fraction) in enumerate(zip(frames, samples, strict=True))
+        if counts[number] is None and fraction is not None
+    ]
+    if left:
+        rows = [
+            (frame if fraction == 1 else _sampled(frame, fraction, seed)).selectExpr(f"{hashed} as hash")
+            for _, frame, hashed, fraction in left
+        ]
+        conditions = [[f"side = {side}"] for side in range(len(left))] if len(left) > 1 else [[""]]
+        found = _aggregated(rows, conditions, workers, buckets)
+        for (number, _, _, fraction), [condition] in zip(left, conditions, strict=True):
+            counted = _counted(found, condition, buckets, 1 if fraction == 1 else MIN_SAMPLED_ROWS)
+            counts[number] = _scaled(counted, fraction), fraction
+    return [counted for counted in counts if counted is not None]
 
 
 def _first_pass(
-    df: DataFrame, hashed: str, workers: int, buckets: int, seed: int
-) -> tuple[Counted | None, Counted]:
-    """Return the counts of all rows, or None if only some were counted, and those of a sample."""
+    frames: Sequence[tuple[DataFrame, str]], workers: int, buckets: int, seed: int
+) -> list[tuple[Counted | None, Counted]]:
+    """Return, for each frame, the counts of all rows, or None if only some were counted, and of a sample."""
+    rows = [_first_rows(df, hashed, seed) for df, hashed in frames]
+    both = ("is_first", "is_sampled")
+    conditions = [
+        [*both] if len(frames) == 1 else [f"{condition} and side = {side}" for condition in both]
+        for side in range(len(frames))
+    ]
+    found = _aggregated(rows, conditions, workers, buckets)
+    counts: list[tuple[Counted | None, Counted]] = []
+    for first, sampled in conditions:
+        exact = None if found[f"beyond {sampled}"] else _counted(found, first, buckets, 1)
+        counts.append((exact, _counted(found, sampled, buckets, MIN_SAMPLED_ROWS)))
+    return counts
+
+
+def _first_rows(df: DataFrame, hashed: str, seed: int) -> DataFrame:
+    """Return the hashes of the first rows of each partition and of a sample of all rows."""
     is_first, is_sampled = helper_name(df, "is_first"), helper_name(df, "is_sampled")
     position = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # within its partition
-    rows = (
+    return (
         df.selectExpr(
             "*",  # SQL text, because building a Column costs one call to the JVM per part
             f"({position}) < {FIRST_ROWS} as {quoted(is_first)}",
@@ -78,17 +121,27 @@ def _first_pass(
             f"{hashed} as hash", f"{quoted(is_first)} as is_first", f"{quoted(is_sampled)} as is_sampled"
         )
     )
-    [row] = (
-        _with_bucket(rows, buckets)
-        .agg(
-            F.expr("count_if(is_sampled and not is_first)").alias("beyond"),
-            *_counts(workers, buckets, "is_first"),
-            *_counts(workers, buckets, "is_sampled"),
-        )
-        .collect()
-    )
-    exact = None if row["beyond"] else _counted(row, "is_first", workers, buckets, 1)
-    return exact, _counted(row, "is_sampled", workers, buckets, MIN_SAMPLED_ROWS)
+
+
+def _aggregated(
+    sides: list[DataFrame], conditions: list[list[str]], workers: int, buckets: int
+) -> dict[str, Any]:
+    """Return the counts of the rows of all sides under each condition, from one job."""
+    rows = sides[0]
+    if len(sides) > 1:
+        marked = [rows.selectExpr("*", f"{side} as side") for side, rows in enumerate(sides)]
+        rows = reduce(DataFrame.unionAll, marked)
+    aggregates = [
+        column for listed in conditions for one in listed for column in _counts(workers, buckets, one)
+    ]
+    for listed in conditions:
+        if len(listed) > 1:
+            beyond = f"count_if({listed[1]} and not is_first)"
+            aggregates.append(F.expr(beyond).alias(f"beyond {listed[1]}"))
+    if buckets:
+        rows = rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
+    [row] = rows.agg(*aggregates).collect()
+    return row.asDict()
 
 
 def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
@@ -98,12 +151,11 @@ def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
     return rows.where(quoted(is_sampled))
 
 
-def _with_bucket(rows: DataFrame, buckets: int) -> DataFrame:
-    return rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
-
-
 def _counts(workers: int, buckets: int, condition: str = "") -> list[Column]:
-    """Return the aggregates over hashes and buckets, of the rows where the column ``condition`` is true."""
+    """Return the aggregates over hashes and buckets, of the rows where the column ``condition`` is true.
+
+    Without buckets, the keys are counted instead.
+    """
     filtered = f" filter (where {condition})" if condition else ""
     return [
         F.expr(f"count(1){filtered}").alias(f"total{condition}"),
@@ -112,18 +164,24 @@ def _counts(workers: int, buckets: int, condition: str = "") -> list[Column]:
         ),
         F.expr("approx_top_k(bucket, {}, {})".format(*_sketch_sizes(buckets)) + filtered).alias(
             f"buckets{condition}"
-        ),
+        )
+        if buckets
+        else F.expr(f"approx_count_distinct(hash){filtered}").alias(f"distinct{condition}"),
     ]
 
 
-def _counted(row: Any, condition: str, workers: int, buckets: int, min_count: int) -> Counted:
+def _counted(row: dict[str, Any], condition: str, buckets: int, min_count: int) -> Counted:
+    """Return the keys counted at least ``min_count`` times, the number of rows, and each bucket's rows."""
     keys, counts = as_arrays(row[f"keys{condition}"])
-    weights = None
-    if buckets <= _MAX_LISTED:
+    weights, distinct = None, None
+    if not buckets:
+        distinct = float(row[f"distinct{condition}"])
+    elif buckets <= _MAX_LISTED:
         weights = np.zeros(buckets)
         for item in row[f"buckets{condition}"] or []:
             weights[item["item"]] = item["count"]
-    return hot_only(keys, counts, float(row[f"total{condition}"]), weights, workers, min_count)
+    certain = counts >= min_count
+    return Counted(keys[certain], counts[certain], float(row[f"total{condition}"]), weights, distinct)
 
 
 def top_keys(hashed: Column, workers: int) -> Column:
@@ -158,4 +216,7 @@ def _scaled(counted: Counted, sample: float) -> Counted:
     if sample == 1:
         return counted
     buckets = None if counted.buckets is None else counted.buckets / sample
-    return Counted(counted.keys, counted.counts / sample, counted.total / sample, buckets)
+    distinct = counted.distinct
+    if distinct is not None:  # between as many keys as in the sample and, if all are different, in proportion
+        distinct /= sample ** min(1.0, distinct / max(1.0, counted.total))
+    return Counted(counted.keys, counted.counts / sample, counted.total / sample, buckets, distinct)

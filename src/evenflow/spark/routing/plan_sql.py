@@ -13,8 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.blob import Array
+from evenflow.kernels import Int64Array, UInt64Array
+from evenflow.plan.join_plan import JoinPlan, SidePieces
 from evenflow.plan.plan import Plan
-from evenflow.plan.table import UPPER
+from evenflow.plan.table import UPPER, PlanTable, Slots
 from evenflow.spark.routing.key_columns import helper_name, quoted
 
 _CELL_BITS = 21  # bits for the number of a key's homes
@@ -27,43 +29,21 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     """
     if not plan.keys.size:
         return df.select("*", bucket_home(df, plan, hashed).alias(worker))
-    steps = ("hash", "draw", "shift", "slot", "found", "cell")
-    names = {step: helper_name([*df.columns, worker], step) for step in steps}
-    hash_, draw_, shift, slot, found, cell = (quoted(name) for name in names.values())
+    names = {step: helper_name([*df.columns, worker], step) for step in ("hash", "draw", "found", "cell")}
+    hash_, draw_, found, cell = (quoted(name) for name in names.values())
     table = plan.table
     chosen = draw if table.splits else None
     # for each hot key: its only home, or its first cell and the number of its cells
     answers: Array = table.first_homes
     if chosen is not None:
         answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
-    arrays: dict[str, Array] = {
-        "shifts": table.shifts,
-        "hashes": np.append(table.keys.view(np.int64), 0)[table.slots],
-        # -1 in free slots, which would otherwise match a hash of 0
-        "answers": np.append(answers, -1).astype(answers.dtype)[table.slots],
-        "cuts": table.cut,
-        "homes": np.stack([table.below, table.above], axis=1).ravel(),
-        "listed": table.keys.view(np.int64)[table.unslotted],
-        "listed_answers": answers[table.unslotted],
-    }
-    stored = _stored(df, arrays)
-
-    held, answer = (F.get(stored[name], F.col(slot)) for name in ("hashes", "answers"))
-    default_answer = F.lit(-1)
-    if table.unslotted.size:
-        number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
-        default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
-    home = F.col(found)
-    df = df.select("*", F.expr(hashed).alias(names["hash"]))
-    if chosen is not None:
         df = df.select("*", chosen.alias(names["draw"]))
-    group = F.expr(f"int({hash_} & {table.mask}L)")
-    df = df.select("*", F.get(stored["shifts"], group).alias(names["shift"]))
-    df = df.selectExpr(
-        "*", f"int((shiftrightunsigned({hash_}, {UPPER}) + {shift}) & {table.mask}L) as {slot}"
-    )
-    df = df.select("*", F.when(held == F.col(hash_), answer).otherwise(default_answer).alias(names["found"]))
+    df = with_answer(df, table.keys, table, answers, hashed, names["hash"], names["found"])
+    home = F.col(found)
     if chosen is not None:
+        stored = _stored(
+            df, {"cuts": table.cut, "homes": np.stack([table.below, table.above], axis=1).ravel()}
+        )
         scaled = f"{draw_} * ({found} & {(1 << _CELL_BITS) - 1}L)"
         df = df.selectExpr("*", f"int({scaled}) as {cell}")
         at = f"int(shiftright({found}, {_CELL_BITS})) + {cell}"
@@ -71,6 +51,64 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
         home = F.get(stored["homes"], F.expr(f"2 * ({at})") + is_above)
     home = F.when(F.col(found) >= 0, home).otherwise(bucket_home(df, plan, hash_))
     return df.select("*", home.alias(worker)).drop(*names.values())
+
+
+def with_answer(
+    df: DataFrame, keys: UInt64Array, slots: Slots | PlanTable, answers: Array, hashed: str, hash_name: str,
+    found_name: str,
+) -> DataFrame:  # fmt: skip
+    """Return ``df`` with the key's hash, and the hot key's entry in ``answers``, or -1."""
+    mask = slots.slots.size - 1
+    names = {step: helper_name([*df.columns, hash_name, found_name], step) for step in ("shift", "slot")}
+    hash_, shift, slot = (quoted(name) for name in (hash_name, *names.values()))
+    arrays: dict[str, Array] = {
+        "shifts": slots.shifts,
+        "hashes": np.append(keys.view(np.int64), 0)[slots.slots],
+        # -1 in free slots, which would otherwise match a hash of 0
+        "answers": np.append(answers, -1).astype(answers.dtype)[slots.slots],
+        "listed": keys.view(np.int64)[slots.unslotted],
+        "listed_answers": answers[slots.unslotted],
+    }
+    stored = _stored(df, arrays)
+    held, answer = (F.get(stored[name], F.col(slot)) for name in ("hashes", "answers"))
+    default_answer = F.lit(-1)
+    if slots.unslotted.size:
+        number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
+        default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
+    df = df.select("*", F.expr(hashed).alias(hash_name))
+    group = F.expr(f"int({hash_} & {mask}L)")
+    df = df.select("*", F.get(stored["shifts"], group).alias(names["shift"]))
+    df = df.selectExpr("*", f"int((shiftrightunsigned({hash_}, {UPPER}) + {shift}) & {mask}L) as {slot}")
+    df = df.select("*", F.when(held == F.col(hash_), answer).otherwise(default_answer).alias(found_name))
+    return df.drop(*names.values())
+
+
+def with_cells(
+    df: DataFrame, plan: JoinPlan, side: SidePieces, values: Int64Array, hashed: str, draw: Column | None,
+    cells: str,
+) -> DataFrame:  # fmt: skip
+    """Return ``df`` with what stands in ``values`` for the cells of each row, or the hash of a cold key.
+
+    A draw in [0, 1) chooses the row's piece. The column is an array, or a LONG if no row is copied.
+    """
+    if not plan.keys.size:
+        return df.select("*", F.expr(hashed).alias(cells))
+    is_copied = bool((side.copies > 1).any())
+    names = {step: helper_name([*df.columns, cells], step) for step in ("hash", "draw", "found")}
+    hash_, draw_, found = (quoted(name) for name in names.values())
+    answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
+    df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
+    df = with_answer(df, plan.keys, plan.slots, answers, hashed, names["hash"], names["found"])
+    mask = (1 << _CELL_BITS) - 1
+    copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
+    first = f"int(shiftright({found}, {2 * _CELL_BITS})) + int({draw_} * {pieces}) * {copies}"
+    stored, cold = _stored(df, {"cells": values})["cells"], F.col(hash_)
+    if is_copied:
+        listed, cold = F.slice(stored, F.expr(f"{first} + 1"), F.expr(copies)), F.array(cold)
+    else:
+        listed = F.get(stored, F.expr(first))
+    chosen = F.when(F.col(found) >= 0, listed).otherwise(cold)
+    return df.select("*", chosen.alias(cells)).drop(*names.values())
 
 
 def bucket_home(df: DataFrame, plan: Plan, hashed: str) -> Column:

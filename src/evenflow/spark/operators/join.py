@@ -1,0 +1,194 @@
+"""`join`: a join whose work is even although its keys are not."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from evenflow.errors import EvenflowError
+from evenflow.plan import JoinPlan, make_join_plan
+from evenflow.plan.join_build import KINDS
+from evenflow.spark.joining.on import On, resolve_on
+from evenflow.spark.joining.sides import JoinSides
+from evenflow.spark.monitoring.job_description import job_description
+from evenflow.spark.routing.key_columns import KeyColumn, key_hash, quoted
+from evenflow.spark.routing.key_counts import count_frequent_keys
+from evenflow.spark.routing.options import (
+    ORDERS,
+    check_choice,
+    check_settings,
+    check_workers,
+    default_workers,
+)
+
+log = logging.getLogger("evenflow.spark")
+
+_SPELLINGS = {
+    "outer": "full", "fullouter": "full", "leftouter": "left", "rightouter": "right", "semi": "left_semi",
+    "leftsemi": "left_semi", "anti": "left_anti", "leftanti": "left_anti",
+}  # fmt: skip
+_JOIN = re.compile(r"^[\s:+\-*()\d]*(\w*Join)\b", re.MULTILINE)
+_EVEN_ANYWAY = 0.25  # of a worker's share: without a key this large, Spark's hash is even enough
+
+
+@dataclass(frozen=True)
+class PlacedJoin:
+    """What `join` decided: the plan, None if the join was left to Spark, and the reasons."""
+
+    how: str
+    workers: int
+    plan: JoinPlan | None
+    reasons: list[str] = field(default_factory=list)
+
+    def explain(self) -> str:
+        """Return a description of what was decided and why."""
+        lines = [f"{self.how} join on {self.workers} workers", *self.reasons]
+        return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: On,
+    how: str = "inner",
+    workers: int | None = None,
+    *,
+    condition: Column | None = None,
+    plan: JoinPlan | None = None,
+    sample: float | None = None,
+    order: str = "auto",
+    seed: int = 0,
+    on_placed: Callable[[PlacedJoin], None] | None = None,
+) -> DataFrame:
+    """Join two frames so that every partition has the same work, also if some keys have many rows.
+
+    Use it where ``left.join(right, on, how)`` waits for one task and adaptive execution does not help: full
+    outer joins, inputs that were aggregated or repartitioned, keys that are hot on both sides. Rows, columns
+    and names are those of ``left.join(right, on, how)``, in any order.
+
+    The rows of a hot key are divided among several partitions and the other side's rows of that key copied to
+    them. Both sides are counted first, which runs a job; pass ``plan`` to skip it. A side that Spark would
+    broadcast is left to Spark, and so is a join without hot keys.
+
+    Parameters
+    ----------
+    left, right : DataFrame
+        The frames to join.
+    on : str, Column, or a list of them
+        Names of columns that both sides have, or conditions with an equality of a left and a right column.
+    how : str
+        inner, left, right, full, left_semi or left_anti, or another spelling that Spark knows.
+    workers : int, optional
+        Number of partitions of the result. Default: that of ``plan``, or ``spark.sql.shuffle.partitions``.
+    condition : Column, optional
+        What else must hold for two rows to match.
+    plan : JoinPlan, optional
+        An existing plan, such as ``placed.plan`` of an earlier run. A plan that does not fit costs balance,
+        never rows.
+    sample : float, optional
+        Fraction of the rows to count. Default: large enough for good balance.
+    order : {"auto", "as-is", "content"}
+        How rows of a divided key are assigned to its pieces: by content, or by position in input order, which
+        is your promise that a retried task reads its rows in the same order; see `balance`.
+    seed : int
+        Seed of draws.
+    on_placed : callable, optional
+        Called with the `PlacedJoin`, which has the plan and the reasons.
+
+    Returns
+    -------
+    DataFrame
+        The joined rows.
+
+    Examples
+    --------
+    >>> from evenflow.spark import join
+    >>> users = df.groupBy("user_id").count()
+    >>> rows = join(df, users, on="user_id", how="full", workers=4)
+    >>> rows.count() == df.count()
+    True
+    """
+    kind = _kind(how)
+    check_choice("order", order, tuple(name for name in ORDERS if name != "sort"))
+    for frame, side in ((left, "left"), (right, "right")):
+        if frame.isStreaming:
+            raise EvenflowError(f"the {side} is a stream; join takes two batch frames.")
+    check_settings(left)
+    keys = resolve_on(left, right, on, condition)
+    count = workers if workers is not None else plan.workers if plan is not None else default_workers(left)
+    check_workers(count)
+    _check_plan(plan, count, sample)
+    sides = JoinSides(left, right, keys)
+    reasons: list[str] = []
+    result = sides.plain(kind)
+    if plan is None and _broadcasts(result):
+        reasons.append("left to Spark: one side is small enough to broadcast, so the keys do not matter")
+    else:
+        placed = sides.right_keys_once(kind)
+        plan = plan or _make_plan(placed, kind, count, sample, seed, reasons)
+        if plan is not None:
+            result = placed.joined(plan, kind, order, seed, reasons)
+    for reason in reasons:
+        log.info(reason)
+    if on_placed is not None:
+        on_placed(PlacedJoin(kind, count, plan, reasons))
+    return result
+
+
+def _kind(how: Any) -> str:
+    kind = str(how).lower().replace("_", "")
+    kind = _SPELLINGS.get(kind, kind)
+    if kind not in KINDS:
+        raise EvenflowError(f"how is {how!r}; choose one of {', '.join(KINDS)}.")
+    return kind
+
+
+def _check_plan(plan: JoinPlan | None, workers: int, sample: float | None) -> None:
+    if plan is None:
+        return
+    if not isinstance(plan, JoinPlan):
+        raise EvenflowError(f"plan is a {type(plan).__name__}; pass the plan of an earlier join.")
+    if plan.workers != workers:
+        raise EvenflowError(f"plan is for {plan.workers} workers but workers is {workers}; make them equal.")
+    if sample is not None:
+        raise EvenflowError(f"sample is {sample!r}, but plan is given, so no keys are counted; omit sample.")
+
+
+def _make_plan(
+    sides: JoinSides,
+    how: str,
+    workers: int,
+    sample: float | None,
+    seed: int,
+    reasons: list[str],
+) -> JoinPlan | None:
+    """Return a plan from the counts of both sides; None if the join is better left to Spark."""
+    counted = [
+        (keyed.where(f"not ({_any_null(keys)})"), key_hash(keys)) for keyed, keys in (sides.left, sides.right)
+    ]
+    with job_description(sides.frames[0].sparkSession, "evenflow: count the keys of both sides of a join"):
+        counts = count_frequent_keys(counted, workers=workers, buckets=0, sample=sample, seed=seed)
+    for (found, fraction), side in zip(counts, ("left", "right"), strict=True):
+        rows = "all" if fraction == 1 else f"{fraction:.1%} of about"
+        reasons.append(f"keys of the {side} were counted in {rows} {found.total:.0f} rows")
+    plan = make_join_plan(workers, counts[0][0], counts[1][0], how)
+    if not plan.splits and plan.weights.max(initial=0.0) * workers < _EVEN_ANYWAY:
+        reasons.append("left to Spark: no key is hot, so its own hash is even enough")
+        return None
+    return plan
+
+
+def _broadcasts(plain: DataFrame) -> bool:
+    """Return whether Spark would broadcast a side of the join."""
+    text = plain.sparkSession.sql("EXPLAIN SELECT * FROM {frame}", frame=plain).collect()[0][0]
+    found = _JOIN.search(text)
+    return found is not None and found.group(1).startswith("Broadcast")
+
+
+def _any_null(keys: list[KeyColumn]) -> str:
+    return " or ".join(f"{quoted(key.frame_name)} is null" for key in keys)

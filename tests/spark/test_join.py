@@ -1,0 +1,251 @@
+"""`join` equals Spark's own join for every kind, whatever the plan, and its work is even."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from evenflow import EvenflowError
+from evenflow.plan import JoinPlan, make_join_plan, make_plan
+from evenflow.plan.counted import Counted
+from evenflow.plan.join_build import KINDS
+from evenflow.spark import join
+from evenflow.spark.joining.join_keys import key_on_worker, partition_of
+from evenflow.spark.routing.plan_sql import with_cells
+from spark.explained import exchanges
+from spark.tables import rows_of, tables
+
+pytestmark = pytest.mark.spark
+
+FORMS = ("names", "two names", "condition", "condition and rest", "names and rest")
+
+
+@pytest.fixture(autouse=True)
+def _no_broadcast(spark: Any) -> Any:
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    yield
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+
+
+def plan_for(left: Any, right: Any, keys: list[str], workers: int, seed: int) -> JoinPlan:
+    """Return a plan of these keys with counts that are anything, for any kind: wrong, as a stale one is."""
+    rng = np.random.default_rng(seed)
+    hashed = f"xxhash64({', '.join(keys)}) as h"
+    rows = left.selectExpr(hashed).union(right.selectExpr(hashed)).distinct().collect()
+    hashes = np.array([row["h"] for row in rows] + [5], np.int64).view(np.uint64)
+    ours, theirs = (Counted(hashes, rng.choice([1.0, 50.0, 3000.0], hashes.size), 1e4) for _ in range(2))
+    return make_join_plan(workers, ours, theirs, str(rng.choice(KINDS)))
+
+
+def both_ways(left: Any, right: Any, form: str, how: str, **options: Any) -> tuple[Any, Any]:
+    """Return our join and Spark's, of frames with the columns k, user, word, x and ts."""
+    if form.endswith("names"):
+        on = "k" if form == "names" else ["k", "word"]
+        return join(left, right, on, how, **options), left.join(right, on, how)
+    renamed = right.select(*(F.col(name).alias(f"r_{name}") for name in right.columns))
+    keys, rest = left["k"] == renamed["r_k"], left["x"] < renamed["r_x"]
+    if form == "condition":
+        return join(left, renamed, keys, how, **options), left.join(renamed, keys, how)
+    if form == "condition and rest":
+        return join(left, renamed, keys & rest, how, **options), left.join(renamed, keys & rest, how)
+    ours = join(left, right, "k", how, condition=left["x"] < right["x"], **options)
+    wanted = left.join(renamed, keys & rest, how)
+    if how in ("left_semi", "left_anti"):
+        return ours, wanted
+    key = {"right": F.col("r_k"), "full": F.coalesce("k", "r_k")}.get(how, F.col("k"))
+    others = [name for name in left.columns if name != "k"]
+    return ours, wanted.select(key.alias("k"), *others, *(F.col(f"r_{name}").alias(name) for name in others))
+
+
+def check(ours: Any, wanted: Any) -> None:
+    assert ours.columns == wanted.columns
+    assert [field.nullable for field in ours.schema] == [field.nullable for field in wanted.schema]
+    assert [field.dataType for field in ours.schema] == [field.dataType for field in wanted.schema]
+    assert rows_of(ours.collect()) == rows_of(wanted.collect())
+
+
+@settings(max_examples=14, phases=[Phase.explicit, Phase.generate])  # shrinking would be hundreds of jobs
+@given(
+    left=tables(most=80),
+    right=st.integers(0, 2**32),
+    rows=st.sampled_from([0, 3, 50]),
+    form=st.sampled_from(FORMS),
+    how=st.sampled_from(KINDS),
+    workers=st.sampled_from([1, 2, 7, 200]),
+    planned=st.booleans(),
+)
+def test_equal_to_spark(
+    spark: Any, left: Any, right: int, rows: int, form: str, how: str, workers: int, planned: bool
+) -> None:
+    from spark.tables import table
+
+    kind, rows_left = left
+    ours = spark.createDataFrame(rows_left)
+    theirs = spark.createDataFrame(table(kind, rows, [0.0, 2.0][right % 2], right))
+    options: dict[str, Any] = {"workers": workers}
+    if planned:
+        keys = ["k", "word"] if form == "two names" else ["k"]
+        options["plan"] = plan_for(ours, theirs, keys, workers, right)
+    check(*both_ways(ours, theirs, form, how, **options))
+
+
+def skewed(spark: Any, rows: int, hot: float, seed: int) -> Any:
+    """Return rows of which a share has the key 7, and a few have none."""
+    rng = np.random.default_rng(seed)
+    keys = np.where(rng.random(rows) < hot, 7, rng.integers(0, 500, rows))
+    nulls = rng.random(rows) < 0.03
+    return spark.createDataFrame(
+        pa.table({"k": pa.array(keys, mask=nulls), "x": rng.random(rows), "row": np.arange(rows)})
+    )
+
+
+@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize(("hot_left", "hot_right"), [(0.4, 0.0), (0.0, 0.4), (0.2, 0.2)])
+def test_hot_keys(spark: Any, how: str, hot_left: float, hot_right: float) -> None:
+    left, right = (
+        skewed(spark, 3000, hot_left, 1),
+        skewed(spark, 600, hot_right, 2).withColumnRenamed("row", "r"),
+    )
+    got: list[Any] = []
+    ours = join(left, right, "k", how, workers=6, on_placed=got.append)
+    check(ours, left.join(right, "k", how))
+    assert f"{how} join on 6 workers" in got[0].explain()
+    if how in ("left_semi", "left_anti") and not hot_left:
+        assert got[0].plan is None  # a key of the right needs to be there once: nothing is hot
+        return
+    assert got[0].plan.splits > 0
+    assert got[0].plan.max_over_mean < 1.1
+    rest = join(left, right, (left["k"] == right["k"]) & (left["x"] < right["x"]), how, plan=got[0].plan)
+    check(rest, left.join(right, (left["k"] == right["k"]) & (left["x"] < right["x"]), how))
+
+
+def test_rows_out_are_even(spark: Any) -> None:
+    """The rows that each partition writes, where most of the work is."""
+    left = skewed(spark, 60_000, 0.4, 1)
+    for how, right in {
+        "inner": skewed(spark, 1000, 0.0, 2),
+        "full": skewed(spark, 1000, 0.0, 2),
+        "left": left.groupBy("k").agg(F.max("x").alias("most")),
+        "left_semi": skewed(spark, 1000, 0.0, 2),
+    }.items():
+        plain, ours = (
+            [row["count"] for row in frame.groupBy(F.spark_partition_id()).count().collect()]
+            for frame in (left.join(right, "k", how), join(left, right, "k", how, workers=4))
+        )
+        assert sum(ours) == sum(plain)
+        assert max(plain) / (sum(plain) / 4) > 1.6
+        assert max(ours) / (sum(ours) / 4) < 1.2
+
+
+def test_sql_sends_rows_where_the_plan_says(spark: Any) -> None:
+    rng = np.random.default_rng(4)
+    hashes = rng.integers(0, 2**64, 40, np.uint64)
+    ours, theirs = (Counted(hashes[:30], rng.choice([1.0, 900.0], 30), 1e5) for _ in range(2))
+    plan = make_join_plan(9, ours, theirs)
+    assert max(plan.left_pieces) > 1
+    assert max(plan.right_pieces) > 1
+    draws = np.concatenate([rng.random(78), [0.0, np.nextafter(1, 0)]])
+    rows = np.resize(hashes, 80)
+    df = spark.createDataFrame(pa.table({"i": np.arange(80), "h": rows.view(np.int64), "u": draws}))
+    for side in (plan.left, plan.right):
+        keys = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), side.homes)
+        cells = with_cells(df, plan, side, keys, "h", F.col("u"), "cells")
+        exploded = cells.select("i", "cells", F.explode("cells").alias("key"))
+        moved = exploded.repartition(9, "key").select("*", F.spark_partition_id().alias("worker")).collect()
+        workers: dict[int, set[int]] = {}
+        for row in moved:
+            workers.setdefault(row["i"], set()).add(row["worker"])
+        for number, (hash_, draw) in enumerate(zip(rows, draws, strict=True)):
+            found = np.flatnonzero(plan.keys == hash_)
+            if not found.size:
+                assert len(workers[number]) == 1
+                continue
+            [key] = found
+            first = side.starts[key] + int(draw * side.pieces[key]) * side.copies[key]
+            assert workers[number] == set(side.homes[first : first + side.copies[key]].tolist())
+
+
+def test_a_key_for_every_worker(spark: Any) -> None:
+    """Spark's own partitioning sends the chosen keys where they should go, for any number of workers."""
+    rng = np.random.default_rng(1)
+    for workers in (1, 2, 7, 64, 1000):
+        wanted = rng.integers(0, workers, 500).astype(np.int32)
+        keys = key_on_worker(rng.integers(0, 2**64, 500, np.uint64), wanted)
+        assert partition_of(keys, workers).tolist() == wanted.tolist()
+        frame = spark.createDataFrame(pa.table({"i": np.arange(500), "key": keys}))
+        found = frame.repartition(workers, "key").select("i", F.spark_partition_id().alias("p")).orderBy("i")
+        assert [row["p"] for row in found.collect()] == wanted.tolist()
+
+
+def test_shuffles(spark: Any) -> None:
+    """Each side once; for semi and anti joins the right side's keys are made distinct first."""
+    left, right = skewed(spark, 3000, 0.4, 1), skewed(spark, 600, 0.0, 2)
+    got: list[Any] = []
+    join(left, right, "k", workers=6, on_placed=got.append)
+    plan = got[0].plan
+    wanted = {"inner": 2, "left": 2, "left_semi": 3, "left_anti": 3}
+    for how, count in wanted.items():
+        assert exchanges(join(left, right, "k", how, plan=plan)) == (count, 0)
+
+
+def test_numbers_of_different_types_meet(spark: Any) -> None:
+    """Keys are hashed in the type in which Spark compares them."""
+    left, right = skewed(spark, 500, 0.5, 1), skewed(spark, 300, 0.5, 2)
+    plan = plan_for(left, right, ["k"], 5, 3)
+    for kind in ("int", "smallint", "double", "decimal(12,2)"):
+        narrow = right.withColumn("k", F.col("k").cast(kind))
+        check(join(left, narrow, "k", "full", plan=plan), left.join(narrow, "k", "full"))
+        swapped = narrow["k"] == left["k"]
+        check(join(left, narrow, swapped, "left", plan=plan), left.join(narrow, swapped, "left"))
+
+
+def test_left_to_spark(spark: Any) -> None:
+    left, right = skewed(spark, 3000, 0.4, 1), skewed(spark, 600, 0.0, 2)
+    got: list[Any] = []
+    plain = left.join(right, "k")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "10MB")
+    ours = join(left, right, "k", workers=6, on_placed=got.append)
+    assert exchanges(ours) == exchanges(plain)
+    assert "broadcast" in got[0].explain()
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    even = skewed(spark, 3000, 0.0, 1)
+    ours = join(even, right, "k", workers=6, on_placed=got.append)
+    assert exchanges(ours)[0] == 2
+    assert "no key is hot" in got[1].explain()
+    assert got[1].plan is None
+    assert rows_of(ours.collect()) == rows_of(even.join(right, "k").collect())
+
+
+def test_bad_arguments_are_a_sentence(spark: Any) -> None:
+    left, right = skewed(spark, 50, 0.4, 1), skewed(spark, 50, 0.0, 2)
+    text = right.withColumn("k", F.col("k").cast("string"))
+    plan: Any = make_plan(2, np.zeros(0, np.uint64), np.zeros(0))
+    other = make_join_plan(2, Counted(), Counted())
+    stream = spark.readStream.format("rate").load()
+    refused: dict[str, Any] = {
+        "how is 'cross'; choose one of inner": lambda: join(left, right, "k", "cross"),
+        "left has no column 'key'": lambda: join(left, right, "key"),
+        "k.*bigint on the left and string": lambda: join(left, text, "k"),
+        "on is \\[\\]": lambda: join(left, right, []),
+        "no equality": lambda: join(left, right, left["x"] < right["x"]),
+        "eqNullSafe": lambda: join(left, right, left["k"].eqNullSafe(right["k"])),
+        "plan is a Plan": lambda: join(left, right, "k", plan=plan),
+        "plan is for 2 workers but workers is 3": lambda: join(left, right, "k", workers=3, plan=other),
+        "sample is 0.5, but plan is given": lambda: join(left, right, "k", plan=other, sample=0.5),
+        "sample is 2": lambda: join(left, right, "k", sample=2),
+        "order is 'sort'": lambda: join(left, right, "k", order="sort"),
+        "condition is 'x'": lambda: join(left, right, "k", condition="x"),  # type: ignore[arg-type]
+        "left is a stream": lambda: join(stream, right, stream["value"] == right["k"]),
+        "workers is 0": lambda: join(left, right, "k", workers=0),
+        "mixes the name 'k'": lambda: join(left, right, ["k", left["x"] == right["x"]]),
+    }
+    for said, call in refused.items():
+        with pytest.raises(EvenflowError, match=said):
+            call()
