@@ -17,7 +17,7 @@ from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS
 from evenflow.spark import join
 from evenflow.spark.joining.join_keys import key_on_worker, partition_of
-from evenflow.spark.routing.plan_sql import with_cells
+from evenflow.spark.routing.plan_sql import CellNames, with_cells
 from spark.explained import exchanges
 from spark.tables import rows_of, tables
 
@@ -156,9 +156,9 @@ def test_sql_sends_rows_where_the_plan_says(spark: Any) -> None:
     df = spark.createDataFrame(pa.table({"i": np.arange(80), "h": rows.view(np.int64), "u": draws}))
     for side in (plan.left, plan.right):
         keys = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), side.homes)
-        cells = with_cells(df, plan, side, keys, "h", F.col("u"), "cells")
-        exploded = cells.select("i", "cells", F.explode("cells").alias("key"))
-        moved = exploded.repartition(9, "key").select("*", F.spark_partition_id().alias("worker")).collect()
+        names = CellNames("key", "copies", "copy")
+        cells = with_cells(df, plan, side, keys, "h", F.col("u"), "false", names)
+        moved = cells.repartition(9, "key").select("*", F.spark_partition_id().alias("worker")).collect()
         workers: dict[int, set[int]] = {}
         for row in moved:
             workers.setdefault(row["i"], set()).add(row["worker"])

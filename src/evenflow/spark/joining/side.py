@@ -13,7 +13,7 @@ from evenflow.plan import JoinPlan
 from evenflow.plan.join_plan import SidePieces
 from evenflow.spark.joining.join_keys import key_on_worker
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
-from evenflow.spark.routing.plan_sql import with_answer, with_cells
+from evenflow.spark.routing.plan_sql import CellNames, with_answer, with_cells
 from evenflow.spark.routing.row_content import row_content
 from evenflow.spark.routing.row_draws import with_draw
 from evenflow.spark.routing.row_order import has_fixed_order
@@ -74,22 +74,19 @@ def placed_side(
         name = helper_name(keyed, "side_draw")
         keyed, draw = keyed.select("*", draw_by.alias(name)), F.col(quoted(name))
         added = [*added, name]
-    cells = helper_name(keyed, "cells")
     values = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), pieces.homes)
-    frame = with_cells(keyed, plan, pieces, values, key_hash(keys), draw, cells)
-    chosen = F.col(quoted(cells))
+    cell = helper_name(keyed, "cell")
+    columns = CellNames(cell, names.copies, names.copy)
+    cold = is_null if keeps_all else "false"
+    frame = with_cells(keyed, plan, pieces, values, key_hash(keys), draw, cold, columns)
+    chosen = F.col(quoted(cell))
     if keeps_all and draw is not None:
-        spread = F.xxhash64(draw)
-        chosen = F.when(F.expr(is_null), F.array(spread) if copied else spread).otherwise(chosen)
-    if copied:
-        copies = [F.size(chosen).alias(names.copies)] if keeps_all else []
-        frame = frame.select("*", *copies, F.posexplode(chosen).alias(names.copy, names.key))
-        chosen = F.col(quoted(names.key))
-    helpers = [*(key.frame_name for key in keys if key.is_helper), *added, cells]
+        chosen = F.when(F.expr(is_null), F.xxhash64(draw)).otherwise(chosen)
+    helpers = [*(key.frame_name for key in keys if key.is_helper), *added, cell]
     # Spark would push the filter that it derives from a nullable key, with the whole look-up, into the scan
     frame = frame.withColumn(names.key, F.coalesce(chosen, F.lit(0))).drop(*helpers)
-    if not (keeps_all and copied):
-        frame = frame.drop(names.copy)
+    if not keeps_all:
+        frame = frame.drop(names.copies, names.copy)
     return frame.withColumn(names.here, F.lit(True))
 
 

@@ -7,6 +7,8 @@ code like a literal, but neither parses it nor prints it in ``df.explain()``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -83,32 +85,47 @@ def with_answer(
     return df.drop(*names.values())
 
 
+class CellNames(NamedTuple):
+    """Columns that `with_cells` adds."""
+
+    cell: str
+    copies: str  # number of the row's copies
+    copy: str  # number of this copy
+
+
 def with_cells(
     df: DataFrame, plan: JoinPlan, side: SidePieces, values: Int64Array, hashed: str, draw: Column | None,
-    cells: str,
+    cold: str, names: CellNames,
 ) -> DataFrame:  # fmt: skip
-    """Return ``df`` with what stands in ``values`` for the cells of each row, or the hash of a cold key.
+    """Return a row of ``df`` for each of its cells, with what stands for the cell in ``values``.
 
-    A draw in [0, 1) chooses the row's piece. The column is an array, or a LONG if no row is copied.
+    A draw in [0, 1) chooses the row's piece. The cell of a cold key, and of rows where the SQL ``cold`` is
+    true, is its hash. The columns for copies are missing if no row is copied.
     """
     if not plan.keys.size:
-        return df.select("*", F.expr(hashed).alias(cells))
-    is_copied = bool((side.copies > 1).any())
-    names = {step: helper_name([*df.columns, cells], step) for step in ("hash", "draw", "found")}
-    hash_, draw_, found = (quoted(name) for name in names.values())
+        return df.select("*", F.expr(hashed).alias(names.cell))
+    steps = {
+        step: helper_name([*df.columns, *names], step) for step in ("hash", "draw", "looked_up", "found")
+    }
+    hash_, draw_, looked_up, found = (quoted(name) for name in steps.values())
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
-    df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
-    df = with_answer(df, plan.keys, plan.slots, answers, hashed, names["hash"], names["found"])
+    df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(steps["draw"]))
+    df = with_answer(df, plan.keys, plan.slots, answers, hashed, steps["hash"], steps["looked_up"])
+    df = df.selectExpr("*", f"if({cold}, -1L, {looked_up}) as {found}")
     mask = (1 << _CELL_BITS) - 1
     copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
-    first = f"int(shiftright({found}, {2 * _CELL_BITS})) + int({draw_} * {pieces}) * {copies}"
-    stored, cold = _stored(df, {"cells": values})["cells"], F.col(hash_)
-    if is_copied:
-        listed, cold = F.slice(stored, F.expr(f"{first} + 1"), F.expr(copies)), F.array(cold)
-    else:
-        listed = F.get(stored, F.expr(first))
-    chosen = F.when(F.col(found) >= 0, listed).otherwise(cold)
-    return df.select("*", chosen.alias(cells)).drop(*names.values())
+    at = f"int(shiftright({found}, {2 * _CELL_BITS})) + int({draw_} * {pieces}) * {copies}"
+    if (side.copies > 1).any():
+        is_hot = f"{found} >= 0"
+        df = df.selectExpr(
+            "*",
+            f"if({is_hot}, {copies}, 1) as {quoted(names.copies)}",
+            f"explode(if({is_hot}, sequence(0, {copies} - 1), array(0))) as {quoted(names.copy)}",
+        )
+        at += f" + {quoted(names.copy)}"
+    stored = _stored(df, {"cells": values})["cells"]
+    cell = F.when(F.col(found) >= 0, F.get(stored, F.expr(at))).otherwise(F.col(hash_))
+    return df.select("*", cell.alias(names.cell)).drop(*steps.values())
 
 
 def bucket_home(df: DataFrame, plan: Plan, hashed: str) -> Column:
