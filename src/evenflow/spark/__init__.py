@@ -12,6 +12,7 @@ import lazy_loader
 from evenflow.extras import require
 
 if TYPE_CHECKING:
+    from evenflow.advisor import advise
     from evenflow.owners.sizing import AutoWorkers
     from evenflow.plan import Plan
     from evenflow.spark.grouped.aggregator import Aggregator
@@ -33,6 +34,7 @@ __all__ = [
     "Placed",
     "Plan",
     "StatefulQuery",
+    "advise",
     "aggregate",
     "apply",
     "balance",
@@ -50,6 +52,7 @@ if not TYPE_CHECKING:
         __name__,
         submod_attrs={
             "grouped.aggregator": ["Aggregator"],
+            "operators.advice": ["advise"],
             "operators.aggregate": ["aggregate"],
             "operators.apply": ["apply"],
             "operators.balance": ["balance"],
