@@ -12,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from evenflow.cli import main
+from evenflow.commands.demo import Run, _fastest
+from evenflow.runner.pipeline import Progress
 
 pytestmark = pytest.mark.spark
 
@@ -36,3 +38,11 @@ def test_demo(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert page.count("<svg") == 2
     assert "http:" not in page.replace("http://www.w3.org", "")
     assert (tmp_path / "loads.png").stat().st_size > 1000
+
+
+def test_the_fastest_round_counts() -> None:
+    runs = [Run("key", Progress(2), seconds) for seconds in (3.0, 2.0, 4.0)]
+    best = None
+    for run in runs:
+        best = _fastest(best, run)
+    assert best is runs[1]

@@ -10,14 +10,14 @@ rows, and if the sample holds only first rows, every row has been counted.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Float64Array, UInt64Array
+from evenflow.kernels import Float64Array, Int64Array
 from evenflow.plan.counted import HOT_DIVISOR, Counted, hot_only
 from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_position
 from evenflow.spark.routing.key_columns import helper_name, quoted
@@ -55,9 +55,8 @@ def count_keys(
         raise EvenflowError(f"sample is {sample!r}; pass a fraction of the rows, above 0 and at most 1.")
     sampled = df if sample == 1 else _sampled(df, sample, seed)
     counted = _with_bucket(sampled.selectExpr(f"{hashed} as hash"), buckets).agg(*_counts(workers, buckets))
-    [row] = counted.collect()
     return _scaled(
-        _counted(row, "", workers, buckets, 1 if sample == 1 else MIN_SAMPLED_ROWS), sample
+        _counted(counted.toArrow(), "", workers, buckets, 1 if sample == 1 else MIN_SAMPLED_ROWS), sample
     ), sample
 
 
@@ -78,17 +77,17 @@ def _first_pass(
             f"{hashed} as hash", f"{quoted(is_first)} as is_first", f"{quoted(is_sampled)} as is_sampled"
         )
     )
-    [row] = (
+    found = (
         _with_bucket(rows, buckets)
         .agg(
             F.expr("count_if(is_sampled and not is_first)").alias("beyond"),
             *_counts(workers, buckets, "is_first"),
             *_counts(workers, buckets, "is_sampled"),
         )
-        .collect()
+        .toArrow()  # as Row objects, a hundred thousand keys would take longer than counting them
     )
-    exact = None if row["beyond"] else _counted(row, "is_first", workers, buckets, 1)
-    return exact, _counted(row, "is_sampled", workers, buckets, MIN_SAMPLED_ROWS)
+    exact = None if found["beyond"][0].as_py() else _counted(found, "is_first", workers, buckets, 1)
+    return exact, _counted(found, "is_sampled", workers, buckets, MIN_SAMPLED_ROWS)
 
 
 def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
@@ -116,14 +115,21 @@ def _counts(workers: int, buckets: int, condition: str = "") -> list[Column]:
     ]
 
 
-def _counted(row: Any, condition: str, workers: int, buckets: int, min_count: int) -> Counted:
-    keys, counts = as_arrays(row[f"keys{condition}"])
+def _counted(found: pa.Table, condition: str, workers: int, buckets: int, min_count: int) -> Counted:
+    items, counts = _listed(found, f"keys{condition}")
     weights = None
     if buckets <= _MAX_LISTED:
+        listed, rows = _listed(found, f"buckets{condition}")
         weights = np.zeros(buckets)
-        for item in row[f"buckets{condition}"] or []:
-            weights[item["item"]] = item["count"]
-    return hot_only(keys, counts, float(row[f"total{condition}"]), weights, workers, min_count)
+        weights[listed] = rows
+    total = float(found[f"total{condition}"][0].as_py())
+    return hot_only(items.view(np.uint64), counts, total, weights, workers, min_count)
+
+
+def _listed(found: pa.Table, name: str) -> tuple[Int64Array, Float64Array]:
+    """Return the result of approx_top_k in the one row of a table, as values and counts."""
+    pairs = found[name].combine_chunks().flatten()
+    return pairs.field("item").to_numpy().astype(np.int64), pairs.field("count").to_numpy().astype(np.float64)
 
 
 def top_keys(hashed: Column, workers: int) -> Column:
@@ -145,13 +151,6 @@ def _sketch_sizes(listed: int) -> tuple[int, int]:
     """Return how many values approx_top_k lists, and how many it tracks."""
     listed = min(_MAX_LISTED, listed)
     return listed, min(_MAX_TRACKED, max(16_384, 4 * listed))
-
-
-def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
-    """Return the result of approx_top_k as hashes and counts."""
-    pairs = items or []
-    keys = np.array([item["item"] for item in pairs], np.int64).view(np.uint64)
-    return keys, np.array([item["count"] for item in pairs], np.float64)
 
 
 def _scaled(counted: Counted, sample: float) -> Counted:
