@@ -209,8 +209,8 @@ def advise(
     if sample is not None:
         sample = max(1, min(sample, MOST_BITS // workers))
     opened, total = _open(data, key, time, sample, seed)
-    most = sample or opened.messages or 0
-    taken = take_sample(opened, sample, _reading(watch, min(most, opened.messages or most)))
+    known = opened.messages or 0  # 0 for files whose number of rows is known only after reading them
+    taken = take_sample(opened, sample, _reading(watch, min(sample or known, known)))
     if total is not None:
         taken.total, taken.how = total, f"{taken.messages:,} of {total:,} rows, drawn by Spark"
     found = profile(taken, workers)
