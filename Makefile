@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.set-up
+SHARED := .cache/spark-classes.jsa
 
 .PHONY: help setup java test lint faults bench demo docs scheme-pages reproduce mutants clean
 
@@ -34,7 +35,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: setup lint
+$(SHARED): $(STAMP) scripts/share_classes.py
+	-$(BIN)/python scripts/share_classes.py $(SHARED)
+
+test: setup lint $(SHARED)
 	$(BIN)/pytest -n 2 --dist worksteal
 
 demo: setup
@@ -48,7 +52,7 @@ docs: $(STAMP)
 scheme-pages: $(STAMP)
 	$(BIN)/python scripts/scheme_pages.py
 
-faults: setup
+faults: setup $(SHARED)
 	EVENFLOW_FAULTS=all $(BIN)/pytest -m faults
 
 bench: setup

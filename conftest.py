@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from evenflow.java import SHORT_RUNS
+from evenflow import java
 
 settings.register_profile(
     "evenflow", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -19,7 +19,9 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("evenflow"), max_examples=400)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "evenflow"))
 
-os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_RUNS)  # for every JVM that a test starts
+SHARED_CLASSES = Path(__file__).parent / ".cache" / "spark-classes.jsa"  # make test writes it
+_sharing = f' -Xlog:disable "-XX:SharedArchiveFile={SHARED_CLASSES}"' if SHARED_CLASSES.exists() else ""
+os.environ.setdefault("JDK_JAVA_OPTIONS", java.SHORT_RUNS + _sharing)  # for every JVM that a test starts
 
 
 def data_folder() -> Path | None:

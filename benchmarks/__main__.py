@@ -72,6 +72,15 @@ def simulator(as_json: Json = False, quick: Quick = False) -> None:
 
 
 @main.command()
+def planning(as_json: Json = False, quick: Quick = False) -> None:
+    """Balance against repartition with up to 100,000 warm keys on 1,000 workers.
+
+    Example: `python -m benchmarks planning --quick`
+    """
+    show("planning", measure("planning", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
 def migration(as_json: Json = False, quick: Quick = False) -> None:
     """State that moves when a worker joins, with one owner per key, for every scheme that does this.
 

@@ -13,7 +13,7 @@ if __name__ == "__main__":
     rows = []
     for scheme in ("shuffle", "consistent", "fill"):
         seen = run_app(
-            spark, "decision-tree:depth=3", "points:messages=3000,dimensions=15", scheme=scheme, at_once=True
+            spark, "decision-tree:depth=2", "points:messages=3000,dimensions=15", scheme=scheme, at_once=True
         ).view
         merges = sum(seen["merges"]) / len(seen["merges"])
         rows.append((scheme, f"{seen['accuracy'][-1]:.1%}", max(seen["held"]), max(seen["shuffled"]), merges))

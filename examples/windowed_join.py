@@ -14,7 +14,7 @@ if __name__ == "__main__":
     rows = []
     for scheme in ("key", "explicit:resources=LQL", "fill"):
         seen = run_app(
-            spark, "windowed-join:window=1 minute,value=price,band=0.05", "trades:messages=200000",
+            spark, "windowed-join:window=1 minute,value=price,band=0.05", "trades:messages=50000",
             scheme=scheme, at_once=True,
         )  # fmt: skip
         rows.append((scheme, seen.max_over_mean, seen.busy_over_mean, sum(seen.busy)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import evenflow as ef
+from evenflow.advisor import Advice
 from evenflow.cli import main
+from evenflow.errors import EvenflowError
+from evenflow.schemes.d_choices import DChoices
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 SCHEME_FIELDS = {
@@ -134,6 +139,39 @@ def test_people_see_facts_schemes_reason_and_code(sales: Path) -> None:
         assert text in result.stdout
     assert "### Recommended: fill" in result.stdout
     assert 'df = df.transform(balance("shop", workers=8))' in result.stdout
+
+
+@pytest.mark.parametrize(("work", "answer"), [("--mergeable", "fill"), ("--one-owner", "fill:split=no")])
+def test_the_profile_and_a_first_answer_come_before_the_comparison(
+    sales: Path, monkeypatch: pytest.MonkeyPatch, work: str, answer: str
+) -> None:
+    """Whatever goes wrong with the schemes that are compiled later, the user has seen the profile."""
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        raise EvenflowError("d-choices was asked")
+
+    monkeypatch.setattr(DChoices, "router", broken)
+    result = run(str(sales), "--key", "day", "--workers", "4", work)
+    assert result.exit_code == 2
+    assert "d-choices was asked" in result.stderr
+    assert "Key 'day' on 4 workers" in result.stdout
+    assert "Hottest keys" in result.stdout
+    assert "Recommended" not in result.stdout
+    assert "First answer: key (under key grouping" in result.stderr
+    hot = run(str(sales), "--key", "shop", "--workers", "4", work)
+    hashed, better = re.findall(r"([0-9.]+) times", hot.stderr.partition("First answer: ")[2])[:2]
+    assert f"First answer: {answer} (" in hot.stderr
+    assert float(hashed) > float(better)
+
+
+def test_the_first_answer_is_in_the_last_one(sales: Path) -> None:
+    firsts: list[Advice] = []
+    last = ef.advise(str(sales), "shop", workers=8, first=firsts.append)
+    [first] = firsts
+    assert [outcome.spelling for outcome in first.outcomes] == ["fill", "key", "shuffle"]
+    rows = last.to_dict()["schemes"]
+    assert all(row in rows for row in first.to_dict()["schemes"])
+    assert first.to_dict()["recommendation"] == last.to_dict()["recommendation"]
 
 
 def test_json_has_the_documented_fields_and_nothing_else_is_printed(sales: Path) -> None:

@@ -23,6 +23,17 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return "choose one of " + ", ".join(known) + "."
 
 
+def own_sentence(text: str) -> str | None:
+    """Return the last message of an `EvenflowError` in a longer text, such as Spark's of a failed query.
+
+    >>> own_sentence("Job aborted\\nevenflow.errors.EvenflowError: workers is 0.\\n\\tat org.apache")
+    'workers is 0.'
+    """
+    mark = f"{EvenflowError.__module__}.{EvenflowError.__name__}: "
+    found = [line.strip().removeprefix(mark) for line in text.splitlines() if line.strip().startswith(mark)]
+    return found[-1] if found else None
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of its class if there is none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

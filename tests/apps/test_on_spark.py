@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F
 
 import evenflow as ef
 from apps.reference_tree import SlowTree
 from apps.test_aggregators import SlowBayes
 from evenflow.apps import parse_app
+from evenflow.apps.base import AppSetup
 from evenflow.apps.generated import Points, Trades
 from evenflow.apps.tree import Tree
 from evenflow.runner.pipeline import Job, Progress, run
 from evenflow.runner.sources import open_input
+from evenflow.spark import balance
 from evenflow.streams import Zipf
 
 pytestmark = pytest.mark.spark
@@ -190,3 +193,16 @@ def test_windowed_join(spark: Any, at_once: bool) -> None:
     biggest = groups[max(pairs, key=lambda key: pairs[key])]
     matches = sum(abs(a - b) <= 0.1 for at, a in enumerate(biggest) for b in biggest[:at])
     assert (most[0]["rows"], most[0]["matches"]) == (len(biggest), matches)
+
+
+@pytest.mark.parametrize("app", ["decision-tree:features=a+b+c", "naive-bayes:features=a+b"])
+def test_shuffle_sends_every_feature_to_every_worker(spark: Any, tmp_path: Path, app: str) -> None:
+    """Also where every row is exploded into as many rows as there are workers."""
+    table = spark.range(900, numPartitions=1).selectExpr("id % 2 label", "id % 5 a", "id % 7 b", "id % 3 c")
+    setup = AppSetup([], 3, ef.scheme("shuffle"), "online", tmp_path)
+    rows, by = parse_app(app).rows(table, setup)
+    placed = rows.transform(balance(by, 3, scheme="shuffle", mode="online"))
+    placed = placed.withColumn("worker", F.spark_partition_id())
+    homes = placed.groupBy(*by).agg(F.countDistinct("worker"), F.count("*")).collect()
+    assert sum(row[-1] for row in homes) == rows.count() > 2000
+    assert {row[-2] for row in homes} == {3}

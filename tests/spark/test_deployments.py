@@ -1,23 +1,55 @@
-"""A deployment on a standalone cluster: the real command, in a process of its own."""
+"""Deployments: their pipeline on the session of all tests, and the real command on a standalone cluster.
+
+The cluster takes minutes; ``make faults`` (EVENFLOW_FAULTS=all) starts it.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import evenflow as ef
 from evenflow.papers import find
+from evenflow.papers.deployments.harness import Cluster, Harness, Messages
 from evenflow.papers.experiment import RunConfig
+from evenflow.simulator import simulate
 from evenflow.testing import LocalCluster
 
 pytestmark = pytest.mark.spark
+ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 
 
+def test_the_pipeline_serves_every_message_where_the_scheme_sends_it(spark: Any, tmp_path: Path) -> None:
+    """As in the test on a cluster below: 68 percent of the messages have one key."""
+    messages = Messages.of("election:messages=3000,seed=18")
+    cluster = Cluster(workers=10, sources=2, service=1e-6)
+    harness = Harness(spark, tmp_path)
+    found = {
+        name: harness.run(ef.scheme(name), messages, cluster).numbers() for name in ("shuffle", "key", "fill")
+    }
+    assert found["key"]["memory"] == 1
+    assert found["key"]["max_over_mean"] > 6
+    assert found["shuffle"]["max_over_mean"] == pytest.approx(1, abs=0.01)
+    assert found["fill"]["max_over_mean"] < 1.1
+    assert 1 < found["fill"]["memory"] < found["shuffle"]["memory"]
+    for numbers in found.values():
+        assert numbers["latency_p50"] <= numbers["latency_p95"] <= numbers["latency_p99"]
+        assert numbers["latency_mean"] <= numbers["latency_worker"]
+    for name in ("key", "shuffle"):  # neither waits for reports, so the simulator sends every message alike
+        loads = simulate(name, messages, workers=10, sources=2, marks=1).loads
+        assert found[name]["max_over_mean"] == pytest.approx(loads.max() / loads.mean(), rel=1e-9)
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(not ALL, reason="a cluster of its own; EVENFLOW_FAULTS=all runs it")
 def test_a_figure_is_deployed_on_a_standalone_cluster(tmp_path: Path) -> None:
     with LocalCluster(workers=2, cores=5) as cluster:
         command = [

@@ -12,7 +12,7 @@ from evenflow.advisor.compare import Outcome, compare, contenders, shuffled
 from evenflow.advisor.profile import HotKey, Profile, profile
 from evenflow.advisor.recommend import CLOSE, Recommendation, check_work, recommend, suits
 from evenflow.errors import EvenflowError
-from evenflow.schemes import scheme
+from evenflow.schemes import Scheme, scheme
 from evenflow.streams import FileStream, Stream, open_stream, open_table
 from evenflow.streams.sample import take_sample
 
@@ -20,6 +20,8 @@ SAMPLE = 2_000_000
 MOST_BITS = 8 * 10**9  # a simulation allocates keys x workers bits
 
 Watch = Callable[[int, int, str], None]
+First = Callable[["Advice"], None]
+SHORTLIST = ("key", "shuffle", "fill")  # what the rules of a recommendation name
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def advise(
     sample: int | None = SAMPLE,
     seed: int = 0,
     watch: Watch | None = None,
+    first: First | None = None,
 ) -> Advice:
     """Profile a stream and recommend a scheme.
 
@@ -180,6 +183,9 @@ def advise(
         Seed of the hash functions.
     watch
         Called with ``(done, total, what)`` as work progresses.
+    first
+        Called with a first answer, which compares only ``key``, ``shuffle`` and ``fill``, before the other
+        schemes are compared. The first run compiles every scheme's kernels, which takes most of its time.
 
     Returns
     -------
@@ -203,16 +209,37 @@ def advise(
     if sample is not None:
         sample = max(1, min(sample, MOST_BITS // workers))
     opened, total = _open(data, key, time, sample, seed)
-    most = sample or opened.messages or 0
-    taken = take_sample(opened, sample, _reading(watch, min(most, opened.messages or most)))
+    known = opened.messages or 0  # 0 for files whose number of rows is known only after reading them
+    taken = take_sample(opened, sample, _reading(watch, min(sample or known, known)))
     if total is not None:
         taken.total, taken.how = total, f"{taken.messages:,} of {total:,} rows, drawn by Spark"
     found = profile(taken, workers)
     routed = shuffled(taken, seed) if found.grouped else taken
-    outcomes = compare(routed, workers, contenders(found.keys, found.messages), seed, watch, cores)
-    columns = opened.key if isinstance(opened, FileStream) else ("key",)
-    chosen = recommend(found, outcomes, workers, work, columns, cores)
-    return Advice(workers, work, cores, cost, tuple(columns), found, tuple(outcomes), chosen)
+    columns = tuple(opened.key) if isinstance(opened, FileStream) else ("key",)
+
+    def advice_from(outcomes: Sequence[Outcome]) -> Advice:
+        chosen = recommend(found, outcomes, workers, work, columns, cores)
+        return Advice(workers, work, cores, cost, columns, found, tuple(outcomes), chosen)
+
+    schemes = contenders(found.keys, found.messages)
+    shortlist = [candidate for candidate in schemes if _is_short_listed(candidate, work)]
+    rest = [candidate for candidate in schemes if candidate not in shortlist]
+    outcomes = compare(routed, workers, shortlist, seed, _part(watch, 0, len(schemes)), cores)
+    if first is not None:
+        first(advice_from(outcomes))
+    outcomes += compare(routed, workers, rest, seed, _part(watch, len(shortlist), len(schemes)), cores)
+    return advice_from(sorted(outcomes, key=lambda outcome: schemes.index(outcome.scheme)))
+
+
+def _is_short_listed(candidate: Scheme, work: str) -> bool:
+    if candidate.name not in SHORTLIST:
+        return False
+    return candidate.name != "fill" or candidate.one_owner == (work == "one-owner")
+
+
+def _part(watch: Watch | None, before: int, total: int) -> Watch | None:
+    """Return a ``watch`` for a part of the work, of which ``before`` is done."""
+    return None if watch is None else lambda done, _, what: watch(before + done, total, what)
 
 
 def _open(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 AnyApp = TypeVar("AnyApp", bound="App")
 View = dict[str, Any]
 
+_ROTATION = 7  # seed
 VIEW_FILE = "view.json"
 _APPS: dict[str, type[App]] = {}
 
@@ -131,6 +132,21 @@ def column(frame: DataFrame, app: App, parameter: str) -> Column:
             f"--app {app.name}:{parameter}={frame.columns[-1]} (the columns are {', '.join(frame.columns)})."
         )
     return F.col(quoted(name))
+
+
+def rotated(frame: DataFrame, array: Column) -> DataFrame:
+    """Return ``frame`` with an array column ``rotated``, which starts at an element drawn for each row.
+
+    Rows that are exploded into equally many elements would otherwise reach a round robin in step: with as
+    many features as workers, or a multiple of it, every feature would be sent to one worker only. The draw
+    depends on the row's position, as round robin does, and decides nothing but the order.
+    """
+    from pyspark.sql import functions as F
+
+    size = F.greatest(F.size(array), F.lit(1))
+    start = F.floor(F.col("draw") * size).cast("int")
+    turned = F.concat(F.slice(array, start + 1, size), F.slice(array, F.lit(1), start))
+    return frame.withColumn("draw", F.rand(_ROTATION)).withColumn("rotated", turned).drop("draw")
 
 
 def key_column(frame: DataFrame, name: str) -> Column:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenflow.apps.base import VIEW_FILE, App, AppSetup, View, column, register
+from evenflow.apps.base import VIEW_FILE, App, AppSetup, View, column, register, rotated
 from evenflow.apps.histograms import EMPTY, Histogram, histogram, merged
 from evenflow.apps.tree import Split, Tree, best_split
 from evenflow.errors import EvenflowError
@@ -158,8 +158,8 @@ class DecisionTree(App):
 
         leaf = leaf_of(F.col("features"), setup.folder / VIEW_FILE)
         learned = self.points(frame).where("not held").select("label", "features", leaf.alias("leaf"))
-        exploded = learned.select("leaf", "label", F.posexplode("features").alias("feature", "value"))
-        return exploded, ["leaf", "feature"]
+        named = F.transform("features", lambda value, at: F.struct(at.alias("feature"), value.alias("value")))
+        return rotated(learned, named).select("leaf", "label", F.inline("rotated")), ["leaf", "feature"]
 
     def exam(self, table: DataFrame | None, key: list[str]) -> tuple[list[str], Float64Array] | None:
         """Return the held-out rows."""

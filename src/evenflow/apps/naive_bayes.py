@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evenflow.apps.base import App, AppSetup, View, column, register
+from evenflow.apps.base import App, AppSetup, View, column, register, rotated
 from evenflow.apps.counting import SCHEMA, Count
 from evenflow.errors import EvenflowError
 from evenflow.spark.grouped.aggregator import Aggregator
@@ -172,8 +172,8 @@ class NaiveBayes(App):
         from pyspark.sql import functions as F
 
         whole = F.array(F.lit(None).cast("string"))
-        learned = self.documents(frame).where("not held")
-        return learned.select(F.explode(F.concat(whole, "words")).alias("word"), "label"), ["word", "label"]
+        learned = rotated(self.documents(frame).where("not held"), F.concat(whole, "words"))
+        return learned.select(F.explode("rotated").alias("word"), "label"), ["word", "label"]
 
     def exam(self, table: DataFrame | None, key: list[str]) -> list[tuple[str, list[str]]]:
         """Return the held-out documents."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, announce_compilation, columns, print_json, progress
+from evenflow.commands.terminal import Json, announce_compilation, columns, notify, print_json, progress
 from evenflow.errors import EvenflowError
 from evenflow.files import check_output
 
@@ -79,6 +79,7 @@ def advise(
             sample=rows,
             seed=seed,
             watch=watch,
+            first=None if as_json else _show_first,
         )
     if html is not None:
         from evenflow.report.advice_page import advice_page
@@ -93,9 +94,9 @@ def advise(
         _print_paragraph(f"Wrote the report to {html}.")
 
 
-def _show(advice: Advice) -> None:
-    """Print the advice; the recommendation comes last, where a reader of a terminal looks first."""
-    from evenflow.report.advice import facts_table, hottest_table, label_of, remarks, schemes_table
+def _show_first(advice: Advice) -> None:
+    """Print the profile, and what is known before the other schemes are compared."""
+    from evenflow.report.advice import facts_table, first_answer, hottest_table, remarks
     from evenflow.report.tables import show
 
     show([facts_table(advice)])
@@ -104,6 +105,14 @@ def _show(advice: Advice) -> None:
     typer.echo()
     show([hottest_table(advice)])
     typer.echo()
+    notify(first_answer(advice))
+
+
+def _show(advice: Advice) -> None:
+    """Print the comparison; the recommendation comes last, where a reader of a terminal looks first."""
+    from evenflow.report.advice import label_of, schemes_table
+    from evenflow.report.tables import show
+
     show([schemes_table(advice)])
     chosen = advice.recommendation
     is_terminal = sys.stdout.isatty()

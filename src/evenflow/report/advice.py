@@ -141,6 +141,14 @@ def facts_table(advice: Advice) -> Table:
     return Table(title(advice), ("", "value"), facts(advice))
 
 
+def first_answer(advice: Advice) -> str:
+    """Return in a sentence what is known before all schemes have been compared."""
+    base, chosen = advice.base, advice.recommendation.outcome
+    hashed = f"under key grouping the fullest worker has {base.max_over_mean:.2f} times the mean load"
+    better = "" if chosen is base else f", under {label_of(chosen)} {chosen.max_over_mean:.2f} times"
+    return f"First answer: {label_of(chosen)} ({hashed}{better}). Comparing the other schemes."
+
+
 def remarks(advice: Advice) -> list[str]:
     """Return the remarks on the profile: which rows were read, and whether the hot keys change."""
     sample = [sampled(advice)] if advice.profile.sample else []

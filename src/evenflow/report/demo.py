@@ -30,7 +30,8 @@ def draw_before_and_after(stream: Any) -> Figure:
         axes.bar(np.arange(rows.size), rows / rows.mean(), color=colour_of(run.scheme), width=0.85)
         axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        axes.set(title=f"{title}: {run.seconds:.1f} s, fullest {run.seen.max_over_mean:.2f} x mean")
+        busiest = max(run.seen.busy, default=0.0)
+        axes.set_title(f"{title}: {run.seconds:.1f} s, busiest worker {busiest:.1f} s", fontsize="medium")
         axes.set(xlabel="worker", xlim=(-0.6, rows.size - 0.4))  # no tick for a worker that does not exist
     left.set_ylabel("rows / mean")
     return figure

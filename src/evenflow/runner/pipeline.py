@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from evenflow.apps import parse_app
 from evenflow.apps.base import VIEW_FILE, App, AppSetup, View
-from evenflow.errors import EvenflowError
+from evenflow.errors import EvenflowError, own_sentence
 from evenflow.files import replace_file
 from evenflow.plan import Plan
 from evenflow.runner.sources import Input, open_input
@@ -369,9 +369,8 @@ def reason(error: Any) -> str:
     >>> reason("An exception was thrown from the Python worker:\\n  File x\\nKeyError: 'a'")
     "KeyError: 'a'"
     """
+    if (own := own_sentence(str(error))) is not None:
+        return own
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
-    own = [line for line in lines if line.startswith("evenflow.errors.EvenflowError:")]
-    if own:
-        return own[-1].removeprefix("evenflow.errors.EvenflowError: ")
     raised = [line for line in lines if _RAISED.match(line)]
     return (raised[-1:] or lines[:1] or ["unknown"])[0]

@@ -12,6 +12,7 @@ import lazy_loader
 from evenflow.extras import require
 
 if TYPE_CHECKING:
+    from evenflow.advisor import advise
     from evenflow.owners.sizing import AutoWorkers
     from evenflow.plan import JoinPlan, Plan
     from evenflow.spark.grouped.aggregator import Aggregator
@@ -36,6 +37,7 @@ __all__ = [
     "PlacedJoin",
     "Plan",
     "StatefulQuery",
+    "advise",
     "aggregate",
     "apply",
     "balance",
@@ -54,6 +56,7 @@ if not TYPE_CHECKING:
         __name__,
         submod_attrs={
             "grouped.aggregator": ["Aggregator"],
+            "operators.advice": ["advise"],
             "operators.aggregate": ["aggregate"],
             "operators.apply": ["apply"],
             "operators.balance": ["balance"],

@@ -12,14 +12,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Float64Array, UInt64Array
+from evenflow.kernels import Float64Array, Int64Array
 from evenflow.plan.counted import HOT_DIVISOR, Counted, hot_only
 from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_position
 from evenflow.spark.routing.key_columns import helper_name, quoted
@@ -101,7 +101,7 @@ def _first_pass(
     found = _aggregated(rows, conditions, workers, buckets)
     counts: list[tuple[Counted | None, Counted]] = []
     for first, sampled in conditions:
-        exact = None if found[f"beyond {sampled}"] else _counted(found, first, buckets, 1)
+        exact = None if found[f"beyond {sampled}"][0].as_py() else _counted(found, first, buckets, 1)
         counts.append((exact, _counted(found, sampled, buckets, MIN_SAMPLED_ROWS)))
     return counts
 
@@ -123,10 +123,8 @@ def _first_rows(df: DataFrame, hashed: str, seed: int) -> DataFrame:
     )
 
 
-def _aggregated(
-    sides: list[DataFrame], conditions: list[list[str]], workers: int, buckets: int
-) -> dict[str, Any]:
-    """Return the counts of the rows of all sides under each condition, from one job."""
+def _aggregated(sides: list[DataFrame], conditions: list[list[str]], workers: int, buckets: int) -> pa.Table:
+    """Return the counts of the rows of all sides under each condition, from one job, in one row."""
     rows = sides[0]
     if len(sides) > 1:
         marked = [rows.selectExpr("*", f"{side} as side") for side, rows in enumerate(sides)]
@@ -140,8 +138,8 @@ def _aggregated(
             aggregates.append(F.expr(beyond).alias(f"beyond {listed[1]}"))
     if buckets:
         rows = rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
-    [row] = rows.agg(*aggregates).collect()
-    return row.asDict()
+    # as Row objects, a hundred thousand keys would take longer than counting them
+    return rows.agg(*aggregates).toArrow()
 
 
 def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
@@ -170,18 +168,25 @@ def _counts(workers: int, buckets: int, condition: str = "") -> list[Column]:
     ]
 
 
-def _counted(row: dict[str, Any], condition: str, buckets: int, min_count: int) -> Counted:
+def _counted(found: pa.Table, condition: str, buckets: int, min_count: int) -> Counted:
     """Return the keys counted at least ``min_count`` times, the number of rows, and each bucket's rows."""
-    keys, counts = as_arrays(row[f"keys{condition}"])
+    items, counts = _listed(found, f"keys{condition}")
     weights, distinct = None, None
     if not buckets:
-        distinct = float(row[f"distinct{condition}"])
+        distinct = float(found[f"distinct{condition}"][0].as_py())
     elif buckets <= _MAX_LISTED:
+        listed, rows = _listed(found, f"buckets{condition}")
         weights = np.zeros(buckets)
-        for item in row[f"buckets{condition}"] or []:
-            weights[item["item"]] = item["count"]
+        weights[listed] = rows
     certain = counts >= min_count
-    return Counted(keys[certain], counts[certain], float(row[f"total{condition}"]), weights, distinct)
+    total = float(found[f"total{condition}"][0].as_py())
+    return Counted(items.view(np.uint64)[certain], counts[certain], total, weights, distinct)
+
+
+def _listed(found: pa.Table, name: str) -> tuple[Int64Array, Float64Array]:
+    """Return the result of approx_top_k in the one row of a table, as values and counts."""
+    pairs = found[name].combine_chunks().flatten()
+    return pairs.field("item").to_numpy().astype(np.int64), pairs.field("count").to_numpy().astype(np.float64)
 
 
 def top_keys(hashed: Column, workers: int) -> Column:
@@ -203,13 +208,6 @@ def _sketch_sizes(listed: int) -> tuple[int, int]:
     """Return how many values approx_top_k lists, and how many it tracks."""
     listed = min(_MAX_LISTED, listed)
     return listed, min(_MAX_TRACKED, max(16_384, 4 * listed))
-
-
-def as_arrays(items: Any) -> tuple[UInt64Array, Float64Array]:
-    """Return the result of approx_top_k as hashes and counts."""
-    pairs = items or []
-    keys = np.array([item["item"] for item in pairs], np.int64).view(np.uint64)
-    return keys, np.array([item["count"] for item in pairs], np.float64)
 
 
 def _scaled(counted: Counted, sample: float) -> Counted:

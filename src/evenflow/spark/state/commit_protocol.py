@@ -14,7 +14,9 @@ in the table and the control directory, never in this process, which on Spark Co
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +43,9 @@ DECISIONS = "decisions"  # the directory with the log of decisions
 _INTERRUPTED = "java.lang.InterruptedException"
 # Spark searches the Python error for this, with a pattern that overflows the stack on a full Java stack trace
 _STOPPED = f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch.\n: {_INTERRUPTED}"
+
+
+_UNWRITABLE = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES))
 
 
 class StoppedError(Exception):
@@ -76,7 +81,13 @@ class MicroBatches:
         except Exception as error:
             if _INTERRUPTED in str(error):
                 raise StoppedError(_STOPPED) from None
-            raise
+            why = next((text for text in _UNWRITABLE if text in str(error)), None)
+            if why is None or isinstance(error, EvenflowError):
+                raise
+            raise EvenflowError(
+                f"batch {batch} cannot be written to the state at {self.config.root}: {why}. The state is "
+                "that of the batch before; make room, or the directory writable, and start the query again."
+            ) from error
 
     def _run(self, df: DataFrame, batch: int) -> None:
         table = self.table()

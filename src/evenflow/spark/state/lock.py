@@ -34,10 +34,13 @@ def take_lock(root: Path, token: str) -> None:
     path = root / LOCK
     name = str(path.absolute())
     held = _HELD.get(name)
-    if held is not None and held.token == token:
+    if held is not None and held.token == token and _is_at(held.handle, path):
         return
+    is_active: Callable[[], bool] = lambda: True  # noqa: E731
     if held is not None:
-        if held.is_active():
+        if held.token == token:
+            is_active = held.is_active
+        if held.token != token and held.is_active():
             raise _in_use(root, f"this process ({os.getpid()})")
         release_lock(root, held.token)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +53,15 @@ def take_lock(root: Path, token: str) -> None:
         raise _in_use(root, f"process {holder}" if holder else "another process") from error
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}".encode(), 0)
-    _HELD[name] = HeldLock(handle, token, lambda: True)
+    _HELD[name] = HeldLock(handle, token, is_active)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Return whether a lock is on the file at ``path``: if that was deleted, others would lock a new one."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except OSError:
+        return False
 
 
 def track_lock_holder(root: Path, token: str, is_active: Callable[[], bool]) -> None:

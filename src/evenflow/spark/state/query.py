@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from evenflow.errors import EvenflowError
+from evenflow.errors import EvenflowError, own_sentence
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.routing.options import check_workers
 from evenflow.spark.state.batch import RESCALE
@@ -110,6 +113,24 @@ class StatefulWriter:
         return sink
 
 
+class FailedQueryError(EvenflowError, StreamingQueryException):
+    """A query failed with an error of evenflow's: its sentence first, then what Spark says around it."""
+
+    def __init__(self, sentence: str, text: str):
+        StreamingQueryException.__init__(self, message=f"{sentence}\n\n{text}")
+
+
+@contextmanager
+def _sentence_first() -> Iterator[None]:
+    try:
+        yield
+    except StreamingQueryException as error:
+        sentence = own_sentence(str(error))
+        if sentence is None:
+            raise
+        raise FailedQueryError(sentence, str(error)) from None
+
+
 class StatefulQuery:
     """A running stateful query: all attributes of Spark's StreamingQuery, and those defined here."""
 
@@ -121,6 +142,17 @@ class StatefulQuery:
         if name in ("query", "config"):  # not set yet, as while unpickling
             raise AttributeError(name)
         return getattr(self.query, name)
+
+    def processAllAvailable(self) -> None:  # noqa: N802
+        """Wait until all rows that are there have been processed; raise the error of a query that failed."""
+        with _sentence_first():
+            self.query.processAllAvailable()
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802
+        """Wait until the query ends, as Spark's method does; raise its error if it failed."""
+        with _sentence_first():
+            ended: bool | None = self.query.awaitTermination(timeout)
+            return ended
 
     def stop(self) -> None:
         """Stop the query and release the lock on its state."""
