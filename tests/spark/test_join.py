@@ -206,6 +206,19 @@ def test_numbers_of_different_types_meet(spark: Any) -> None:
         check(join(left, narrow, swapped, "left", plan=plan), left.join(narrow, swapped, "left"))
 
 
+def test_a_struct_of_nulls_is_not_null(spark: Any) -> None:
+    """Both have one hash; only the struct has copies, and only its rows are looked for a second time."""
+    rows = [(None, 1.0), ({"a": None}, 2.0), ({"a": None}, 3.0), ({"a": 5}, 4.0)] * 5
+    right = spark.createDataFrame(rows, "k struct<a: int>, x double")
+    hashes = np.array([42, 7], np.int64).view(np.uint64)
+    counted = Counted(hashes, np.array([500.0, 1.0]), 600.0)
+    plan = make_join_plan(6, counted, counted)
+    assert right.selectExpr("xxhash64(k) as h").where("h = 42").count() == 15
+    for left in (right.limit(0), right.where("k.a = 5"), right):
+        for how in KINDS:
+            check(join(left, right, "k", how, plan=plan), left.join(right, "k", how))
+
+
 def test_left_to_spark(spark: Any) -> None:
     left, right = skewed(spark, 3000, 0.4, 1), skewed(spark, 600, 0.0, 2)
     got: list[Any] = []

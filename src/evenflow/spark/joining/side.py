@@ -61,7 +61,7 @@ def placed_side(
     null in their key never have one and are spread over all partitions. Otherwise they are dropped. If
     ``identified``, the copies of a wanted row can be told from those of others.
     """
-    is_null = " or ".join(f"{quoted(key.frame_name)} is null" for key in keys)
+    is_null = any_null(keys)
     copied = bool((pieces.copies > 1).any())
     if not keeps_all:
         keyed = keyed.where(f"not ({is_null})")
@@ -90,6 +90,11 @@ def placed_side(
     return frame.withColumn(names.here, F.lit(True))
 
 
+def any_null(keys: list[KeyColumn]) -> str:
+    """Return SQL for whether a part of the key is null."""
+    return " or ".join(f"{quoted(key.frame_name)} is null" for key in keys)
+
+
 def _with_identity(keyed: DataFrame, df: DataFrame, order: str, seed: int, name: str) -> DataFrame:
     """Return the rows with what identifies them among their copies: position if fixed, otherwise content."""
     if order == "as-is" or (order == "auto" and has_fixed_order(df)):
@@ -102,7 +107,10 @@ def _with_identity(keyed: DataFrame, df: DataFrame, order: str, seed: int, name:
 def with_copied_keys(
     keyed: DataFrame, keys: list[KeyColumn], plan: JoinPlan, copies: Int32Array
 ) -> DataFrame:
-    """Return the rows whose key has several ``copies``, an entry for each key of the plan."""
+    """Return the rows whose key has several ``copies``, an entry for each key of the plan.
+
+    A null key has none, although its hash may be that of a struct of nulls, which may have some.
+    """
     names = [helper_name(keyed, step) for step in ("hash", "found")]
     found = with_answer(keyed, plan.keys, plan.slots, copies, key_hash(keys), *names)
-    return found.where(F.col(names[1]) > 1).drop(*names)
+    return found.where(F.col(names[1]) > 1).where(f"not ({any_null(keys)})").drop(*names)

@@ -14,9 +14,10 @@ from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.join_build import KINDS
 from evenflow.spark.joining.on import On, resolve_on
+from evenflow.spark.joining.side import any_null
 from evenflow.spark.joining.sides import JoinSides
 from evenflow.spark.monitoring.job_description import job_description
-from evenflow.spark.routing.key_columns import KeyColumn, key_hash, quoted
+from evenflow.spark.routing.key_columns import key_hash
 from evenflow.spark.routing.key_counts import count_frequent_keys
 from evenflow.spark.routing.options import (
     ORDERS,
@@ -169,7 +170,7 @@ def _make_plan(
 ) -> JoinPlan | None:
     """Return a plan from the counts of both sides; None if the join is better left to Spark."""
     counted = [
-        (keyed.where(f"not ({_any_null(keys)})"), key_hash(keys)) for keyed, keys in (sides.left, sides.right)
+        (keyed.where(f"not ({any_null(keys)})"), key_hash(keys)) for keyed, keys in (sides.left, sides.right)
     ]
     with job_description(sides.frames[0].sparkSession, "evenflow: count the keys of both sides of a join"):
         counts = count_frequent_keys(counted, workers=workers, buckets=0, sample=sample, seed=seed)
@@ -188,7 +189,3 @@ def _broadcasts(plain: DataFrame) -> bool:
     text = plain.sparkSession.sql("EXPLAIN SELECT * FROM {frame}", frame=plain).collect()[0][0]
     found = _JOIN.search(text)
     return found is not None and found.group(1).startswith("Broadcast")
-
-
-def _any_null(keys: list[KeyColumn]) -> str:
-    return " or ".join(f"{quoted(key.frame_name)} is null" for key in keys)
