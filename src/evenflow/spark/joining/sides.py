@@ -11,9 +11,7 @@ from evenflow.plan.join_plan import SidePieces
 from evenflow.spark.joining.copied import is_copied, matched_once, unmatched_once
 from evenflow.spark.joining.on import JoinOn, all_of
 from evenflow.spark.joining.side import SideNames, placed_side, with_copied_keys
-from evenflow.spark.routing.key_columns import KeyColumn, helper_name, quoted, with_keys
-
-Keyed = tuple[DataFrame, list[KeyColumn]]
+from evenflow.spark.routing.key_columns import helper_name, quoted, with_keys
 
 
 class JoinSides:
