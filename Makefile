@@ -39,7 +39,7 @@ $(SHARED): $(STAMP) scripts/share_classes.py
 	-$(BIN)/python scripts/share_classes.py $(SHARED)
 
 test: setup lint $(SHARED)
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal
 
 demo: setup
 	$(BIN)/evenflow demo --html demo/index.html
