@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from evenflow.plan.homes import Homes
 from evenflow.plan.json_fields import (
     array,
     check_distinct,
@@ -53,7 +54,7 @@ class SidePieces(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class JoinPlan:
+class JoinPlan(Homes):
     """The grids of hot keys, hottest first, with the expected load of each worker.
 
     Parameters
@@ -93,21 +94,11 @@ class JoinPlan:
     homes: Int32Array
     expected: Float64Array
 
-    @property
-    def max_over_mean(self) -> float:
-        """The highest expected load, relative to the mean."""
-        return round(float(self.expected.max()) * self.workers, 9)
-
     @cached_property
     def starts(self) -> Int64Array:
         """Hot key i has the cells ``starts[i]`` to ``starts[i + 1]``."""
         cells = self.left_pieces.astype(np.int64) * self.right_pieces
         return np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
-
-    @property
-    def splits(self) -> int:
-        """Number of cells in addition to the first one of each hot key."""
-        return int(self.homes.size - self.keys.size)
 
     @cached_property
     def slots(self) -> Slots:

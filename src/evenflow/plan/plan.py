@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenflow.plan import explain
+from evenflow.plan.homes import Homes
 from evenflow.plan.json_fields import (
     array,
     check_distinct,
@@ -42,7 +43,7 @@ _ROUNDING = 1e-6  # allowed deviation of the sum of a key's parts from 1
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Homes):
     """The homes of buckets and of hot keys, hottest first, and the expected load of each worker.
 
     Parameters
@@ -82,16 +83,6 @@ class Plan:
     homes: Int32Array
     parts: Float64Array
     expected: Float64Array
-
-    @property
-    def max_over_mean(self) -> float:
-        """The highest expected load, relative to the mean."""
-        return round(float(self.expected.max()) * self.workers, 9)
-
-    @property
-    def splits(self) -> int:
-        """Number of homes in addition to the first one of each hot key."""
-        return int(self.homes.size - self.keys.size)
 
     @cached_property
     def table(self) -> PlanTable:

@@ -18,13 +18,12 @@ from evenflow.spark.joining.side import any_null
 from evenflow.spark.joining.sides import JoinSides
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.routing.key_columns import key_hash
-from evenflow.spark.routing.key_counts import count_frequent_keys
+from evenflow.spark.routing.key_counts import count_frequent_keys, rows_counted
 from evenflow.spark.routing.options import (
     ORDERS,
     check_choice,
     check_settings,
-    check_workers,
-    default_workers,
+    resolve_workers,
 )
 
 log = logging.getLogger("evenflow.spark")
@@ -121,9 +120,8 @@ def join(
             raise EvenflowError(f"the {side} is a stream; join takes two batch frames.")
     check_settings(left)
     keys = resolve_on(left, right, on, condition)
-    count = workers if workers is not None else plan.workers if plan is not None else default_workers(left)
-    check_workers(count)
-    _check_plan(plan, count, sample)
+    _check_plan(plan, sample)
+    count = resolve_workers(left, workers, plan)
     sides = JoinSides(left, right, keys)
     reasons: list[str] = []
     result = sides.plain(kind)
@@ -149,13 +147,11 @@ def _kind(how: Any) -> str:
     return kind
 
 
-def _check_plan(plan: JoinPlan | None, workers: int, sample: float | None) -> None:
+def _check_plan(plan: JoinPlan | None, sample: float | None) -> None:
     if plan is None:
         return
     if not isinstance(plan, JoinPlan):
         raise EvenflowError(f"plan is a {type(plan).__name__}; pass the plan of an earlier join.")
-    if plan.workers != workers:
-        raise EvenflowError(f"plan is for {plan.workers} workers but workers is {workers}; make them equal.")
     if sample is not None:
         raise EvenflowError(f"sample is {sample!r}, but plan is given, so no keys are counted; omit sample.")
 
@@ -175,8 +171,7 @@ def _make_plan(
     with job_description(sides.frames[0].sparkSession, "evenflow: count the keys of both sides of a join"):
         counts = count_frequent_keys(counted, workers=workers, buckets=0, sample=sample, seed=seed)
     for (found, fraction), side in zip(counts, ("left", "right"), strict=True):
-        rows = "all" if fraction == 1 else f"{fraction:.1%} of about"
-        reasons.append(f"keys of the {side} were counted in {rows} {found.total:.0f} rows")
+        reasons.append(f"keys of the {side} were counted in {rows_counted(found, fraction)}")
     plan = make_join_plan(workers, counts[0][0], counts[1][0], how)
     if not plan.splits and plan.weights.max(initial=0.0) * workers < _EVEN_ANYWAY:
         reasons.append("left to Spark: no key is hot, so its own hash is even enough")

@@ -23,7 +23,7 @@ from evenflow.spark.routing.key_columns import (
     key_hash,
     with_keys,
 )
-from evenflow.spark.routing.key_counts import count_keys
+from evenflow.spark.routing.key_counts import count_keys, rows_counted
 from evenflow.spark.routing.online import place_online
 from evenflow.spark.routing.options import PlacementOptions, ResolvedOptions
 from evenflow.spark.routing.placed import Placed
@@ -52,7 +52,8 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     keyed, keys = with_keys(df, key)
     hashed = key_hash(keys)
     if plan is not None:
-        _check_plan(plan, workers, split)
+        if not split and plan.splits:
+            raise EvenflowError("split is False but the plan splits keys; make the plan with split=False.")
     elif df.isStreaming or not scheme.counts_keys:
         reasons.append(
             f"{scheme.name} is planned without counting keys"
@@ -85,13 +86,6 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     return Placed(frame, worker, workers, keys, df.columns, "planned", scheme, plan, reasons, control, direct)
 
 
-def _check_plan(plan: Plan, workers: int, split: bool) -> None:
-    if plan.workers != workers:
-        raise EvenflowError(f"plan is for {plan.workers} workers but workers is {workers}; make them equal.")
-    if not split and plan.splits:
-        raise EvenflowError("split is False but the plan splits keys; make the plan with split=False.")
-
-
 def _plan_from_counts(df: DataFrame, hashed: str, options: ResolvedOptions, reasons: list[str]) -> Plan:
     """Count the keys of ``df`` and make a plan."""
     workers, scheme, seed = options.workers, options.scheme, options.seed
@@ -99,6 +93,5 @@ def _plan_from_counts(df: DataFrame, hashed: str, options: ResolvedOptions, reas
     counted, fraction = count_keys(
         df, hashed, workers=workers, buckets=buckets, sample=options.sample, seed=seed
     )
-    rows = "all" if fraction == 1 else f"{fraction:.1%} of about"
-    reasons.append(f"keys were counted in {rows} {counted.total:.0f} rows")
+    reasons.append(f"keys were counted in {rows_counted(counted, fraction)}")
     return scheme.plan(workers, counted, split=options.split, seed=seed)

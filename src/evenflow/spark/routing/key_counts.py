@@ -49,6 +49,11 @@ def count_keys(
     return hot_only(counted.keys, counted.counts, counted.total, counted.buckets, workers), fraction
 
 
+def rows_counted(counted: Counted, fraction: float) -> str:
+    """Return how many rows were counted, as text."""
+    return f"{'all' if fraction == 1 else f'{fraction:.1%} of about'} {counted.total:.0f} rows"
+
+
 def count_frequent_keys(
     frames: Sequence[tuple[DataFrame, str]], *, workers: int, buckets: int, sample: float | None, seed: int
 ) -> list[tuple[Counted, float]]:

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from evenflow.errors import EvenflowError
-from evenflow.plan import Plan
+from evenflow.plan import JoinPlan, Plan
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import as_scheme
 
@@ -37,8 +37,7 @@ class PlacementOptions:
     def resolve(self, df: DataFrame) -> ResolvedOptions:
         """Check the options against ``df`` and each other, and fill in defaults."""
         scheme = as_scheme(self.scheme)
-        workers = self._workers(df)
-        check_workers(workers)
+        workers = resolve_workers(df, self.workers, self.plan)
         check_choice("mode", self.mode, MODES)
         check_choice("order", self.order, ORDERS)
         check_settings(df)
@@ -52,11 +51,6 @@ class PlacementOptions:
         )  # fmt: skip
         resolved.refuse_ignored(df.isStreaming)
         return resolved
-
-    def _workers(self, df: DataFrame) -> int:
-        if self.workers is not None:
-            return self.workers
-        return default_workers(df) if self.plan is None else self.plan.workers
 
     def _choose_mode(self, scheme: Scheme, reasons: list[str]) -> str:
         if self.mode == "online" and self.plan is not None:
@@ -122,6 +116,16 @@ def default_workers(df: DataFrame) -> int:
     if not value.isdigit():
         raise EvenflowError(f"workers is None and {PARTITIONS} is {value!r}, not a number; pass workers.")
     return int(value)
+
+
+def resolve_workers(df: DataFrame, workers: int | None, plan: Plan | JoinPlan | None) -> int:
+    """Return the number of workers: as given, else the plan's, else Spark's; refuse a plan for another."""
+    if workers is None:
+        workers = default_workers(df) if plan is None else plan.workers
+    check_workers(workers)
+    if plan is not None and plan.workers != workers:
+        raise EvenflowError(f"plan is for {plan.workers} workers but workers is {workers}; make them equal.")
+    return workers
 
 
 def check_workers(workers: Any) -> None:
