@@ -124,14 +124,12 @@ def join(
     count = resolve_workers(left, workers, plan)
     sides = JoinSides(left, right, keys)
     reasons: list[str] = []
-    result = sides.plain(kind)
-    if plan is None and _broadcasts(result):
-        reasons.append("left to Spark: one side is small enough to broadcast, so the keys do not matter")
+    if plan is None:
+        plan = _make_plan(sides, kind, count, sample, seed, reasons)
+    if plan is None:
+        result = sides.plain(kind)
     else:
-        placed = sides.right_keys_once(kind)
-        plan = plan or _make_plan(placed, kind, count, sample, seed, reasons)
-        if plan is not None:
-            result = placed.joined(plan, kind, order, seed, reasons)
+        result = sides.right_keys_once(kind).joined(plan, kind, order, seed, reasons)
     for reason in reasons:
         log.info(reason)
     if on_placed is not None:
@@ -165,8 +163,13 @@ def _make_plan(
     reasons: list[str],
 ) -> JoinPlan | None:
     """Return a plan from the counts of both sides; None if the join is better left to Spark."""
+    if _broadcasts(sides.plain(how)):
+        reasons.append("left to Spark: one side is small enough to broadcast, so the keys do not matter")
+        return None
+    placed = sides.right_keys_once(how)
     counted = [
-        (keyed.where(f"not ({any_null(keys)})"), key_hash(keys)) for keyed, keys in (sides.left, sides.right)
+        (keyed.where(f"not ({any_null(keys)})"), key_hash(keys))
+        for keyed, keys in (placed.left, placed.right)
     ]
     with job_description(sides.frames[0].sparkSession, "evenflow: count the keys of both sides of a join"):
         counts = count_frequent_keys(counted, workers=workers, buckets=0, sample=sample, seed=seed)
