@@ -46,7 +46,15 @@ def spark() -> Iterator[Any]:
     """One session for all tests of a process."""
     from evenflow.spark.session import local_session
 
-    session = local_session(**{"spark.app.name": "evenflow-tests", "spark.sql.shuffle.partitions": 4})
+    with pytest.MonkeyPatch.context() as environment:  # of the JVM, whose Python daemon is one of the tests
+        environment.setenv("PYTHONPATH", str(Path(__file__).parent / "tests"), prepend=os.pathsep)
+        session = local_session(
+            **{
+                "spark.app.name": "evenflow-tests",
+                "spark.python.daemon.module": "preloaded_daemon",
+                "spark.sql.shuffle.partitions": 4,
+            }
+        )
     yield session
     session.stop()
 
