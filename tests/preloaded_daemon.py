@@ -1,4 +1,4 @@
-"""Spark's Python daemon with the imports that most tasks need done once, so that forked workers start with them."""
+"""Spark's Python daemon with the imports of most tasks done once, so that forked workers start with them."""
 
 from __future__ import annotations
 
