@@ -105,6 +105,7 @@ class Dashboard:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((self.host, self.port))
+            listener.listen()  # whoever connects before the server is up waits
         except (OSError, OverflowError) as error:
             listener.close()
             raise EvenflowError(

@@ -62,9 +62,7 @@ class Job:
     checkpoint: str | None = None
     sink: str | None = None
     at_once: bool = False
-    on_control: Callable[[Path], object] = lambda control: (
-        None
-    )  # gets the control directory before the first row
+    on_control: Callable[[Path], object] = lambda control: None  # gets the control directory
 
     def __post_init__(self) -> None:
         if self.top < 1:

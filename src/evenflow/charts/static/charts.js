@@ -288,7 +288,7 @@ const evenflowCharts = (() => {
     if (button) themeButton(button);
   }
 
-  return { Chart, drawPage, make, moment, number, redraw, table, themeButton };
+  return { Chart, drawPage, live, make, moment, number, redraw, table, themeButton };
 })();
 if (!document.getElementById("dashboard"))
   document.addEventListener("DOMContentLoaded", evenflowCharts.drawPage);
