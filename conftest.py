@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,24 @@ def spark() -> Iterator[Any]:
         )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser without a window; a test that needs it says so where there is none."""
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("there is no browser here; apt-get install chromium chromium-driver to run this test")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium, which drives it, is missing")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    window = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    window.set_page_load_timeout(60)
+    yield window
+    window.quit()
 
 
 @pytest.fixture(scope="module")

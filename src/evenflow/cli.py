@@ -1,4 +1,4 @@
-"""The command line: ``evenflow schemes | simulate | advise | reproduce | run | demo | doctor | bench``.
+"""The command line: ``evenflow schemes | simulate | advise | reproduce | run | dashboard | demo | ...``.
 
 To add a command, write a module in :mod:`evenflow.commands` and register it at the end of this file. Bad
 input prints one sentence and exits with status 2; Ctrl-C prints one line and exits with 130. Commands import
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from evenflow.commands import advise, bench, demo, doctor, reproduce, run, schemes, simulate
+from evenflow.commands import advise, bench, dashboard, demo, doctor, reproduce, run, schemes, simulate
 from evenflow.commands.terminal import notify
 from evenflow.errors import EvenflowError
 
@@ -66,6 +66,7 @@ main.command("simulate")(simulate.simulate)
 main.command("advise")(advise.advise)
 main.command("reproduce")(reproduce.reproduce)
 main.command("run")(run.run)
+main.command("dashboard")(dashboard.dashboard)
 main.command("demo")(demo.demo)
 main.command("doctor")(doctor.doctor)
 main.add_typer(bench.bench, name="bench")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evenflow.commands.dashboard import beside
 from evenflow.commands.run import session
 from evenflow.commands.terminal import Json, notify, print_json
 from evenflow.files import check_output
@@ -70,6 +71,12 @@ def demo(
     figure: Annotated[
         Path | None, typer.Option(help="Also plot the loads of the first stream to this file.")
     ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Also show the runs in a browser while they last.")
+    ] = False,
+    dashboard_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
+    ] = 8700,
     as_json: Json = False,
 ) -> None:
     """Compare plain hashing with evenflow on streams of skewed keys, on local Spark.
@@ -93,14 +100,18 @@ def demo(
             )
         else:
             notify(f"{words} not found; using the generated stream only.")
-        with _watched(streams, workers) as watch, session(f"local[{workers}]", 2, SHORT_RUNS) as spark:
+        with (
+            beside(dashboard, dashboard_port, "evenflow demo --dashboard") as show_control,
+            _watched(streams, workers) as watch,
+            session(f"local[{workers}]", 2, SHORT_RUNS) as spark,
+        ):
             for scheme in SCHEMES:
                 warm_up = f"zipf:z=1,keys=1000,messages={2 * workers}"
                 _run(spark, Stream("warm-up", warm_up), scheme, workers, 0.0, rows, lambda stream: None)
             for stream in streams:
                 for scheme in SCHEMES * rounds:
                     before = stream.runs.get(scheme)
-                    _run(spark, stream, scheme, workers, work, rows, watch)
+                    _run(spark, stream, scheme, workers, work, rows, watch, show_control)
                     stream.runs[scheme] = _fastest(before, stream.runs[scheme])
     from evenflow.report.demo import draw_before_and_after, write_demo
     from evenflow.report.style import save
@@ -153,7 +164,16 @@ def _cut(batches: Iterator[Any], folder: Path) -> str:
     return str(folder)
 
 
-def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, rows: int, watch: Any) -> None:
+def _run(
+    spark: Any,
+    stream: Stream,
+    scheme: str,
+    workers: int,
+    work: float,
+    rows: int,
+    watch: Any,
+    show_control: Any = lambda control, name: None,
+) -> None:
     """Run a stream through a scheme."""
     from evenflow.apps.counting import Counting
     from evenflow.runner.pipeline import Job, Progress
@@ -170,7 +190,12 @@ def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, row
     opened = open_input(spark, stream.source, ["key"], rows_per_batch=rows)
     start = time.perf_counter()
     mode = "planned" if scheme == "key" else "online"  # online routers adapt from the first row
-    run_job(Job(opened, Counting(work=work), workers, scheme_named(scheme), mode), update)
+    name = f"{stream.name}, {NAMES[scheme]}"
+    job = Job(
+        opened, Counting(work=work), workers, scheme_named(scheme), mode,
+        on_control=lambda control: show_control(control, name),
+    )  # fmt: skip
+    run_job(job, update)
     state.seconds = time.perf_counter() - start
     watch(stream)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evenflow.commands.dashboard import beside
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
 from evenflow.errors import EvenflowError, first_line
@@ -101,6 +102,12 @@ def run(
         ),
     ] = None,
     rate: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="rate: rows per second.")] = 10_000,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Also show the run in a browser while it lasts.")
+    ] = False,
+    dashboard_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
+    ] = 8700,
     as_json: Json = False,
     list_apps: Annotated[
         bool,
@@ -134,12 +141,19 @@ def run(
 
     rows = source or wanted.source
     check_source(rows)
-    with session(master, workers) as spark, _shown(wanted, top) as watch:
+    with (
+        beside(dashboard, dashboard_port, "evenflow run --dashboard") as show,
+        session(master, workers) as spark,
+        _shown(wanted, top) as watch,
+    ):
         watch.status(f"Spark started; running {wanted.name} on {rows}")
         opened = open_input(
             spark, rows, key or [], rate=rate, rows_per_batch=batch, follow=follow, keys=wanted.keys
         )
-        job = Job(opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once)
+        job = Job(
+            opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once,
+            on_control=lambda control: show(control, wanted.name),
+        )  # fmt: skip
         with _deferred_interrupts(watch):
             stopped = False
             try:
