@@ -549,7 +549,7 @@ def test_requests_for_workers_of_other_clocks_and_states(
     running = query.run()
     assert running.loads().workers == 4
     with monkeypatch.context() as clock:
-        clock.setattr("evenflow.spark.state.query.time.time_ns", lambda: 1_000)
+        clock.setattr("evenflow.spark.state.requests.time.time_ns", lambda: 1_000)
         running.rescale(2)
     query.feed()
     assert query.run().loads().workers == 2
