@@ -2,10 +2,10 @@
 
 Comparable real streams come from a folder (``EVENFLOW_DATA``) or one by one (``--data NAME=SPEC``); without
 them, generated streams with the same skew are used, so every figure can be made anywhere. Captions say which.
-Where no real stream is close to a paper's, one is generated in any case: WP-made, CT-made, MT-made and AM-made
-have the papers' messages per key and, where the papers print it, their hottest key's share; in all but WP-made the
-hottest key changes. At scale small they are shorter than the papers' (``FULL``). What the papers say of their
-streams is in ``PRINTED``.
+Where no real stream is close to a paper's, one is generated in any case: WP-made, CT-made, MT-made and
+AM-made have the papers' messages per key and, where the papers print it, their hottest key's share; in all
+but WP-made the hottest key changes. At scale small they are shorter than the papers' (``FULL``). What the
+papers say of their streams is in ``PRINTED``.
 """
 
 from __future__ import annotations

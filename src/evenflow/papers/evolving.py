@@ -135,9 +135,10 @@ def _sketches(config: RunConfig) -> list[tuple[str, str, Row]]:
 
 
 _MESSAGES, _SKEWS, _SCALES = at(1e6, 5e6), at((1.0, 2.0), SKEWS), at((16, 128), WORKERS)
+_REAL_STREAMS = streams(*PRODUCTS, *MEMES)
 _SUBJECTS = ("shuffle", "partial-key", "d-choices", "w-choices", "fish", "fill")
 _SKETCH_POINTS = grid(_subject_point, data=streams(*PRODUCTS), workers=_SCALES, subject=_sketches)
-_REAL_POINTS = grid(_real_point, data=streams(*PRODUCTS, *MEMES), workers=_SCALES, scheme=schemes(*_SUBJECTS))
+_REAL_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=_SCALES, scheme=schemes(*_SUBJECTS))
 _ZIPF_POINTS = grid(_zipf_point, workers=_SCALES, z=_SKEWS, messages=_MESSAGES,
                     seed=at(1, tuple(range(1, 11))), scheme=schemes(*_SUBJECTS, "key"))  # fmt: skip
 # all tuples of Table 2 as one stream: memory grows with its length
@@ -148,7 +149,7 @@ _ALONE_POINTS = grid(_zipf_point, z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2
                      label=ALONE, workers=128, sources=1)  # fmt: skip
 _CHURN_POINTS = grid(workers=at(64, WORKERS), change=(1, -1), z=_SKEWS, ring=(True, False),
                      messages=at(1_000_000, 5_000_000))  # fmt: skip
-_CLUSTER_POINTS = grid(_real_point, data=streams(*PRODUCTS, *MEMES), workers=128, sources=SOURCES, scheme=schemes(
+_CLUSTER_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=128, sources=SOURCES, scheme=schemes(
     "key", "partial-key", "d-choices", "w-choices", "shuffle", "fish", "fill"))  # fmt: skip
 
 

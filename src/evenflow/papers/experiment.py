@@ -48,7 +48,10 @@ class RunConfig:
         return small if self.small else paper
 
     def stream(self, name: str) -> str:
-        """Return the stream that stands in for a data set of the papers, such as WP; generated: at its size."""
+        """Return the stream that stands in for a data set of the papers, such as WP.
+
+        A generated one has the paper's size at scale paper.
+        """
         if name not in self.data:
             raise EvenflowError(f"there is no data set {name!r}; known are {', '.join(sorted(self.data))}.")
         if name not in self.asked:

@@ -331,8 +331,9 @@ EXPERIMENTS = [
                                 < 0.5 * t.value("normalised", symbol=name, workers=10, data="WP")
                                 for name in ("KG", "PKG")],
                      "allocations with half of the imbalance, 10 workers",
-                     lambda t: ", ".join(f"{name} {t.value('normalised', symbol=name, workers=10, data='WP'):.3f}"
-                                         for name in ("KG", f"KG{QUEUES}", "PKG", f"PKG{QUEUES}"))), _HOT),
+                     lambda t: ", ".join(
+                         f"{name} {t.value('normalised', symbol=name, workers=10, data='WP'):.3f}"
+                         for name in ("KG", f"KG{QUEUES}", "PKG", f"PKG{QUEUES}"))), _HOT),
         Claim("7.2 Q1", "with queues PoRC needs as little memory as PKG", "about 1 (log scale)",
               r.at_most(r.ratio("memory", f"PoRC{QUEUES}", f"PKG{QUEUES}", "workers"), 1.25, 10**0.5,
                         "{:.2f} times PKG's"), _MOVES),

@@ -360,7 +360,8 @@ EXPERIMENTS = [
     )),
     _figure("fig11", "Unequal workers over time, by CG's virtual workers",
             f"Three of ten workers five times faster. {_MEASURED}",
-            grid(_time_point, data=streams(*PAGES), capacity=UNEQUAL, subject=_virtual_subjects), measure_time, _Time, (
+            grid(_time_point, data=streams(*PAGES), capacity=UNEQUAL, subject=_virtual_subjects),
+            measure_time, _Time, (
         Claim("7.2 Q3", "5 virtual workers are too few", "not the desired result",
               r.at_least(lambda t: (_queues(t)[5] / _queues(t)[100]).min(), 2, 1.1,
                          "queue spread {:.1f} times that of 100"), _OWN),
@@ -377,7 +378,8 @@ EXPERIMENTS = [
     _figure("fig12", "Capacities that change",
             "Three of ten workers are five times faster; which three changes after 6 M and 12 M of 22 M "
             f"messages. {_MEASURED}",
-            grid(_time_point, data=streams(*PAGES), capacity=UNEQUAL, changes=[CHANGES], subject=_change_subjects),
+            grid(_time_point, data=streams(*PAGES), capacity=UNEQUAL, changes=[CHANGES],
+                 subject=_change_subjects),
             measure_time, _Time, (
         Claim("7.2 Q3", "CG adapts to a change: utilisation spread below 0.15 after 20 alpha slots",
               "very efficiently",
