@@ -8,7 +8,7 @@ import pytest
 from evenflow.papers.data import FULL, GENERATED, PRINTED
 from evenflow.papers.experiment import RunConfig
 from evenflow.papers.measures import measure_data
-from evenflow.streams import open_stream
+from evenflow.streams import Drift, open_stream
 
 MADE = {"WP-made": 1, "CT-made": 10, "MT-made": 10, "AM-made": 10}  # hottest keys of ten equal parts
 
@@ -28,6 +28,7 @@ def test_it_has_the_papers_messages_per_key_and_hottest_key(name: str, hottest: 
 def test_at_paper_scale_it_has_the_papers_size(name: str) -> None:
     stream = open_stream(RunConfig("paper", GENERATED).stream(name))
     messages, keys, p1, _ = PRINTED[name.partition("-")[0]]
+    assert isinstance(stream, Drift)
     assert stream.messages == messages
     weights = np.arange(1, stream.keys_upper_bound() + 1, dtype=np.float64) ** -stream.z
     share = 1 - stream.share
