@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -27,6 +28,19 @@ def replace_file(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def create_exclusive(path: Path, content: bytes) -> bool:
+    """Create a file atomically unless it exists; return whether this call created it."""
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    draft.write_bytes(content)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
 
 
 def check_output(path: Path, suffixes: Sequence[str]) -> None:

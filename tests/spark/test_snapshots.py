@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import evenflow as ef
+from evenflow.files import create_exclusive
 from evenflow.kernels import UInt64Array
 from evenflow.schemes.fill import FillRouter
 from evenflow.spark.routing import router_snapshots as snapshots
-from evenflow.spark.routing.router_snapshots import Snapshots, create_exclusive
+from evenflow.spark.routing.router_snapshots import Snapshots
 
 WORKERS = 8
 

@@ -48,7 +48,9 @@ class _Sides(NamedTuple):
         return _Sides(*(values[which] for values in self))
 
 
-def make_join_plan(workers: int, left: Counted, right: Counted, how: str = "inner") -> JoinPlan:
+def make_join_plan(
+    workers: int, left: Counted, right: Counted, how: str = "inner", *, copy_wanted: bool = True
+) -> JoinPlan:
     """Make a plan for a join from the counts of both sides.
 
     Parameters
@@ -61,6 +63,8 @@ def make_join_plan(workers: int, left: Counted, right: Counted, how: str = "inne
     how
         Kind of the join: inner, left, right, full, left_semi or left_anti. A side whose unmatched rows are
         wanted is copied only if nothing else balances the key.
+    copy_wanted
+        Whether such a side may be copied at all.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def make_join_plan(workers: int, left: Counted, right: Counted, how: str = "inne
     sides = sides.some(order)
     plans = []
     for cell_size in _CELL_SIZES:
-        plans.append(_packed(workers, sides, tail, how, cell_size))
+        plans.append(_packed(workers, sides, tail, how, cell_size, copy_wanted))
         if plans[-1][0].max_over_mean <= _EVEN:
             break
     return min(plans, key=lambda found: found[1])[0]
@@ -110,12 +114,14 @@ def _tail(left: Counted, right: Counted, how: str) -> float:
     return rows[0] * rows[1] / max(1.0, keys) + sum(rows)
 
 
-def _packed(workers: int, sides: _Sides, tail: float, how: str, cell_size: float) -> tuple[JoinPlan, float]:
+def _packed(
+    workers: int, sides: _Sides, tail: float, how: str, cell_size: float, copy_wanted: bool
+) -> tuple[JoinPlan, float]:
     """Return a plan with cells of at most ``cell_size`` of the room, and its highest load in rows."""
     room = float(sides.loads.sum()) / workers
     for _ in range(2):  # copies need room as well
         most = max(room * cell_size, _SMALL * (room + tail / workers))
-        r, c = _grids(workers, sides, most, how)
+        r, c = _grids(workers, sides, most, how, copy_wanted)
         cells = sides.left / r + sides.right / c + sides.joined / (r * c)
         room = float((cells * r * c).sum()) / workers
     carried = np.full(workers, tail / workers)
@@ -128,17 +134,20 @@ def _packed(workers: int, sides: _Sides, tail: float, how: str, cell_size: float
     return plan, float(carried.max())
 
 
-def _grids(workers: int, sides: _Sides, most: float, how: str) -> tuple[Float64Array, Float64Array]:
+def _grids(
+    workers: int, sides: _Sides, most: float, how: str, copy_wanted: bool
+) -> tuple[Float64Array, Float64Array]:
     """Return the rows and columns of every key's grid, whose cells hold at most ``most`` if possible."""
     r, c = np.ones(sides.keys.size), np.ones(sides.keys.size)
     for key in np.flatnonzero(sides.loads > most):
-        r[key], c[key] = _grid(
-            workers, float(sides.left[key]), float(sides.right[key]), float(sides.joined[key]), most, how
-        )
+        rows = float(sides.left[key]), float(sides.right[key]), float(sides.joined[key])
+        r[key], c[key] = _grid(workers, *rows, most, how, copy_wanted)
     return r, c
 
 
-def _grid(workers: int, left: float, right: float, joined: float, most: float, how: str) -> tuple[int, int]:
+def _grid(
+    workers: int, left: float, right: float, joined: float, most: float, how: str, copy_wanted: bool = True
+) -> tuple[int, int]:
     line = np.arange(1, workers + 1, dtype=np.int64)
     ones = np.ones(workers, np.int64)
     along_left = (line, ones) if how in COPIES_RIGHT or how == "full" else (ones, ones)
@@ -150,6 +159,8 @@ def _grid(workers: int, left: float, right: float, joined: float, most: float, h
             return found
     columns = np.minimum(workers // line, np.maximum(1, _columns_needed(line, left, right, joined, most)))
     all_r, all_c = np.concatenate([lines[0], line]), np.concatenate([lines[1], columns])
+    if how != "inner" and not copy_wanted:
+        all_r, all_c = (lines[0], lines[1]) if how != "full" else (ones, ones)
     found = _fewest_copies(all_r, all_c, left, right, joined, most)
     if found is not None:
         return found

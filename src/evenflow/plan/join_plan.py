@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,6 +118,31 @@ class JoinPlan(Homes):
             cells = slice(self.starts[key], self.starts[key + 1])
             homes[cells] = self.homes[cells].reshape(self.left_pieces[key], self.right_pieces[key]).T.ravel()
         return SidePieces(self.right_pieces, self.left_pieces, self.starts[:-1], homes)
+
+    def homes_of(self, key: int) -> list[int]:
+        """Return the workers of a hot key's cells; of other keys, none."""
+        [found] = np.nonzero(self.keys == np.uint64(key))
+        return (
+            [] if not found.size else self.homes[self.starts[found[0]] : self.starts[found[0] + 1]].tolist()
+        )
+
+    def without_copies(self, *, left: bool = False, right: bool = False) -> JoinPlan:
+        """Return the plan with the first row or column of each grid that copies rows of these sides."""
+        homes = []
+        for key in range(self.keys.size):
+            cells = self.homes[self.starts[key] : self.starts[key + 1]]
+            grid = cells.reshape(self.left_pieces[key], self.right_pieces[key])
+            homes.append(grid[: 1 if right else None, : 1 if left else None].ravel())
+        pieces = [
+            np.ones_like(of_side) if copied else of_side
+            for of_side, copied in ((self.left_pieces, right), (self.right_pieces, left))
+        ]
+        return replace(
+            self,
+            left_pieces=pieces[0],
+            right_pieces=pieces[1],
+            homes=np.concatenate([self.homes[:0], *homes]),
+        )
 
     def explain(self, top: int = 10, labels: Mapping[int, str] | None = None) -> str:
         """Describe the plan as text.

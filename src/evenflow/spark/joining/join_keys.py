@@ -10,9 +10,12 @@ One LONG also sorts faster than the keys themselves, which is most of the work o
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from evenflow.kernels import Int32Array, Int64Array, UInt64Array
+if TYPE_CHECKING:
+    from evenflow.kernels import Int32Array, Int64Array, UInt64Array
 
 _SEED = np.uint32(42)
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)

@@ -26,6 +26,10 @@ class JoinSides:
         """Return Spark's own join."""
         return self._join(*self.frames, how)
 
+    def on_cells(self, left: DataFrame, right: DataFrame, how: str, cells: tuple[str, str]) -> DataFrame:
+        """Return the join of placed sides, on the keys and on the join keys in the columns ``cells``."""
+        return self._join(left, right, how, cells)
+
     def right_keys_once(self, how: str) -> JoinSides:
         """Return the sides with each key of the right once, if a row of the left needs no more to be kept."""
         if how not in NO_PRODUCT or self.on.residual is not None:

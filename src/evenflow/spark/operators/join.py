@@ -9,15 +9,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.join_build import KINDS
+from evenflow.spark.joining.join_replanner import counted_by
 from evenflow.spark.joining.on import On, resolve_on
 from evenflow.spark.joining.side import any_null
 from evenflow.spark.joining.sides import JoinSides
+from evenflow.spark.joining.stream_plans import empty_plan
+from evenflow.spark.joining.stream_static import check_kind, joined_with_table
+from evenflow.spark.joining.stream_stream import check_streams, joined_streams
+from evenflow.spark.monitoring.control_dir import temporary_control_dir
 from evenflow.spark.monitoring.job_description import job_description
-from evenflow.spark.routing.key_columns import key_hash
+from evenflow.spark.routing.key_columns import key_hash, quoted
 from evenflow.spark.routing.key_counts import count_frequent_keys, rows_counted
 from evenflow.spark.routing.options import (
     ORDERS,
@@ -63,6 +69,7 @@ def join(
     sample: float | None = None,
     order: str = "auto",
     seed: int = 0,
+    control: str | None = None,
     on_placed: Callable[[PlacedJoin], None] | None = None,
 ) -> DataFrame:
     """Join two frames so that every partition has the same work, also if some keys have many rows.
@@ -78,7 +85,7 @@ def join(
     Parameters
     ----------
     left, right : DataFrame
-        The frames to join.
+        The frames to join; one or both may be streams, see the documentation of joins.
     on : str, Column, or a list of them
         Names of columns that both sides have, or conditions with an equality of a left and a right column.
     how : str
@@ -97,6 +104,9 @@ def join(
         is your promise that a retried task reads its rows in the same order; see `balance`.
     seed : int
         Seed of draws.
+    control : str, optional
+        Control directory of a stream, for plans and the log. Joining two streams needs one that is kept as
+        long as the checkpoint.
     on_placed : callable, optional
         Called with the `PlacedJoin`, which has the plan and the reasons.
 
@@ -115,21 +125,22 @@ def join(
     """
     kind = _kind(how)
     check_choice("order", order, tuple(name for name in ORDERS if name != "sort"))
-    for frame, side in ((left, "left"), (right, "right")):
-        if frame.isStreaming:
-            raise EvenflowError(f"the {side} is a stream; join takes two batch frames.")
+    if control is not None and not (left.isStreaming or right.isStreaming):
+        raise EvenflowError(f"control is {control!r}, but neither side is a stream; omit control.")
     check_settings(left)
     keys = resolve_on(left, right, on, condition)
     _check_plan(plan, sample)
     count = resolve_workers(left, workers, plan)
     sides = JoinSides(left, right, keys)
     reasons: list[str] = []
-    if plan is None:
-        plan = _make_plan(sides, kind, count, sample, seed, reasons)
-    if plan is None:
-        result = sides.plain(kind)
+    if left.isStreaming or right.isStreaming:
+        result, plan = _join_streams(sides, kind, count, plan, sample, order, seed, control, reasons)
     else:
-        result = sides.right_keys_once(kind).joined(plan, kind, order, seed, reasons)
+        plan = plan or _make_plan(sides, kind, count, sample, seed, reasons)
+        if plan is None:
+            result = sides.plain(kind)
+        else:
+            result = sides.right_keys_once(kind).joined(plan, kind, order, seed, reasons)
     for reason in reasons:
         log.info(reason)
     if on_placed is not None:
@@ -180,6 +191,52 @@ def _make_plan(
         reasons.append("left to Spark: no key is hot, so its own hash is even enough")
         return None
     return plan
+
+
+def _join_streams(
+    sides: JoinSides,
+    how: str,
+    workers: int,
+    plan: JoinPlan | None,
+    sample: float | None,
+    order: str,
+    seed: int,
+    control: str | None,
+    reasons: list[str],
+) -> tuple[DataFrame, JoinPlan | None]:
+    """Return the join, and its first plan; None if the join is left to Spark."""
+    left, right = sides.frames
+    if left.isStreaming and right.isStreaming:
+        check_streams(sides, how, workers, plan, control)
+        assert plan is not None
+        assert control is not None
+        reasons.append("the plan is bound to the query by its first micro-batch")
+        return joined_streams(sides, how, plan, control, order, seed, reasons), plan
+    stream = "left" if left.isStreaming else "right"
+    check_kind(how, stream)
+    placed = sides.right_keys_once(how)
+    keyed, keys = placed.right if left.isStreaming else placed.left
+    copy = keyed.toDF(*(f"__evenflow_{number}" for number in range(len(keyed.columns))))
+    same = F.col(quoted(keys[0].frame_name)) == F.col(copy.columns[keyed.columns.index(keys[0].frame_name)])
+    if plan is None and _broadcasts(keyed.join(copy, same)):
+        reasons.append("left to Spark: the table is small enough to broadcast, so the keys do not matter")
+        return sides.plain(how), None
+    if plan is None:
+        rows = keyed.where(f"not ({any_null(keys)})"), key_hash(keys)
+        with job_description(left.sparkSession, "evenflow: count the keys of the table of a join"):
+            [(table, fraction)] = count_frequent_keys(
+                [rows], workers=workers, buckets=0, sample=sample, seed=seed
+            )
+        reasons.append(f"keys of the table were counted in {rows_counted(table, fraction)}")
+        if not table.total:
+            reasons.append("left to Spark: the table has no rows")
+            return sides.plain(how), None
+        plan = empty_plan(workers)
+    else:
+        table = counted_by(plan, left=not left.isStreaming)
+    reasons.append("each micro-batch is planned from the ones before it")
+    folder = control or temporary_control_dir()
+    return joined_with_table(placed, how, table, plan, folder, order, seed, reasons), plan
 
 
 def _broadcasts(plain: DataFrame) -> bool:

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.kernels import Float64Array, Int64Array, UInt64Array
-from evenflow.plan import Plan
 from evenflow.spark.routing.key_counts import top_k, top_keys
 
 _SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
 _RELATIVE_ERROR = 0.03  # of the counts of keys and pairs
+
+
+class HasHomes(Protocol):
+    """A plan, of whatever kind."""
+
+    def homes_of(self, key: int) -> list[int]:
+        """Return the workers of a key."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +60,7 @@ class BatchStats:
             hashed=_by_worker(values["rows_by_hash"], workers),
         )
 
-    def summary(self, plan: Plan | None, since: Mapping[str, float] | None = None) -> dict[str, Any]:
+    def summary(self, plan: HasHomes | None, since: Mapping[str, float] | None = None) -> dict[str, Any]:
         """Return the fields of this batch's log line; ``since`` has the times from which keys were hot."""
         hot = []
         shown = int((self.counts * _SHOWN_DIVISOR * self.rows.size >= self.total).sum())

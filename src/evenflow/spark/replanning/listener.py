@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -13,20 +14,30 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from evenflow.errors import own_sentence
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.replanning.batch_stats import BatchStats
+from evenflow.spark.replanning.batch_stats import BatchStats, HasHomes
 from evenflow.spark.replanning.plan_datasource import PlanSource
-from evenflow.spark.replanning.replanner import Replanner
 
 log = logging.getLogger("evenflow.spark")
 
 OBSERVATION_PREFIX = "evenflow "  # of the names of observed metrics
 
 
+class Learner(Protocol):
+    """What makes the plans of an operator."""
+
+    @property
+    def used(self) -> Mapping[int | None, HasHomes]:
+        """The last plans, by their serial numbers."""
+
+    def learn(self, stats: BatchStats) -> None:
+        """Make the plan for the next batches."""
+
+
 class BatchListener(StreamingQueryListener):
     """Logs the statistics of each batch and passes them to the operator's replanner; one per session."""
 
     def __init__(self) -> None:
-        self.operators: dict[str, tuple[Control, str, Replanner | None]] = {}
+        self.operators: dict[str, tuple[Control, str, Learner | None]] = {}
         self.last: dict[str, tuple[str, int]] = {}
         self.queries: dict[str, str] = {}  # Spark's id of the query of each operator
         self.hot_since: dict[str, dict[str, float]] = {}  # times, by operator and key
@@ -103,7 +114,7 @@ CONTROLS: dict[str, Control] = {}  # by the name of an operator's observed metri
 
 
 def observe_operator(
-    spark: SparkSession, control: Control, operator: str, replanner: Replanner | None = None
+    spark: SparkSession, control: Control, operator: str, replanner: Learner | None = None
 ) -> str:
     """Register an operator with the session's listener; return the name for its observed metrics.
 

@@ -65,7 +65,7 @@ class Replanner:
             if read_plan(self.control, self.operator, self.workers) is None:
                 self.write()
             return
-        self.past = _blended(self.past, stats, self.workers)
+        self.past = blended(self.past, stats, self.workers)
         hot = hot_only(
             self.past.keys, self.past.counts, self.past.total, None, self.workers, MIN_SAMPLED_ROWS
         )
@@ -152,7 +152,7 @@ def _reason(stats: BatchStats, plan: Plan, changes: Difference) -> str:
     )
 
 
-def _blended(past: Counted, stats: BatchStats, workers: int) -> Counted:
+def blended(past: Counted, stats: BatchStats, workers: int) -> Counted:
     """Return the counts of a batch; a small one is topped up with those of earlier ones."""
     room = STEADY_ROWS_PER_WORKER * workers - stats.total
     if room <= 0 or not past.total:

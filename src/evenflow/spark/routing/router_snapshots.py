@@ -17,13 +17,12 @@ batch stay below ``MAX_BYTES``: partitions whose files would exceed it write non
 from __future__ import annotations
 
 import contextlib
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 from evenflow.errors import EvenflowError
+from evenflow.files import create_exclusive
 from evenflow.schemes.base import Router, Scheme
 
 MAX_BYTES = 900_000
@@ -127,16 +126,3 @@ class Snapshots:
             self.folder.mkdir(parents=True, exist_ok=True)
             if create_exclusive(self.folder / f"{batch:09d}.{_LOST}", b""):
                 self.on_fallback(batch, f"{reason}; routers start from scratch.")
-
-
-def create_exclusive(path: Path, content: bytes) -> bool:
-    """Create a file atomically unless it exists; return whether this call created it."""
-    draft = path.with_name(f".{path.name}.{uuid4().hex}")
-    draft.write_bytes(content)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink(missing_ok=True)
-    return True

@@ -1,0 +1,86 @@
+"""One side of a join with a stream: every row with the join keys of its cells, by its micro-batch's plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from evenflow.spark.joining.side import SideNames, any_null
+from evenflow.spark.replanning.batch_stats import observe
+from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
+from evenflow.spark.routing.row_draws import with_draw
+
+
+@dataclass(frozen=True)
+class SideRules:
+    """What is to happen with the rows of a side."""
+
+    keeps_all: bool  # also those without a match, which are then never copied
+    divides: bool = True  # rows of a hot key among the pieces; otherwise all are copied to all
+    at_home: bool = False  # a copy of a hot key's rows also goes where Spark's own hash sends it
+    order: str = "auto"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The name under which the keys of a side are observed, and the number of workers."""
+
+    name: str
+    workers: int
+
+
+def streamed_side(
+    df: DataFrame,
+    keyed: DataFrame,
+    keys: list[KeyColumn],
+    hot_keys: DataFrame,
+    names: SideNames,
+    rules: SideRules,
+    reasons: list[str],
+    watch: Watch | None = None,
+) -> DataFrame:
+    """Return the rows of a side, once for each of their cells, with the join key.
+
+    ``keyed`` is ``df`` with its key columns.
+    """
+    is_null = any_null(keys)
+    if not rules.keeps_all:
+        keyed = keyed.where(f"not ({is_null})")
+    columns = ("hash", "serial", "pieces", "copies", "cells")
+    draw, added = F.lit(0.0), list[str]()
+    if rules.divides:
+        keyed, draw, added = with_draw(keyed, df, keys, rules.order, rules.seed, reasons)
+    named = {
+        name: helper_name([*keyed.columns, *names.all()], f"side_{name}")
+        for name in ("own", "draw", "chosen", *columns)
+    }
+    table = hot_keys.select(*(F.col(name).alias(named[name]) for name in columns))
+    own, drawn, chosen, hash_, serial, pieces, copies, cells = (quoted(name) for name in named.values())
+    hashed = key_hash(keys)
+    if rules.keeps_all:  # null matches nothing, so these rows may be anywhere
+        hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
+    rows = keyed.select("*", draw.alias(named["draw"])).select("*", F.expr(hashed).alias(named["own"]))
+    rows = rows.join(F.broadcast(table), F.expr(f"{own} = {hash_}"), "left")
+    piece = f"int({drawn} * {pieces})"
+    if rules.keeps_all:
+        cell = f"coalesce(get({cells}, {piece}), {own})"
+        first = chosen
+    else:
+        cell = f"slice({cells}, {piece} * {copies} + 1, {copies})"
+        if rules.at_home:
+            cell = f"array_distinct(concat({cell}, array({own})))"
+        cell = f"coalesce({cell}, array({own}))"
+        first = f"{chosen}[0]"
+    rows = rows.select("*", F.expr(cell).alias(named["chosen"]))
+    if watch is not None:
+        worker = F.expr(f"pmod(hash({first}), {watch.workers})")
+        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, None, F.col(serial))
+    if not rules.keeps_all:
+        rows = rows.withColumn(named["chosen"], F.explode(chosen))
+    # Spark would push the filter that it derives from a nullable key, with the whole look-up, into the scan
+    rows = rows.withColumn(names.key, F.coalesce(chosen, F.lit(0)))
+    helpers = [key.frame_name for key in keys if key.is_helper]
+    return rows.drop(*helpers, *added, *named.values())
