@@ -17,7 +17,7 @@ from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.plan_datasource import PlanSource
 from evenflow.spark.replanning.replanner import Replanner
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.replanning")
 
 OBSERVATION_PREFIX = "evenflow "  # of the names of observed metrics
 
