@@ -108,6 +108,13 @@ def run(
     dashboard_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
     ] = 8700,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port while the run lasts."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(help="Address of the metrics; 0.0.0.0 lets other machines scrape them.")
+    ] = "127.0.0.1",
     as_json: Json = False,
     list_apps: Annotated[
         bool,
@@ -143,6 +150,7 @@ def run(
     check_source(rows)
     with (
         beside(dashboard, dashboard_port, "evenflow run --dashboard") as show,
+        _measured(metrics_port, metrics_host) as measure,
         session(master, workers) as spark,
         _shown(wanted, top) as watch,
     ):
@@ -152,7 +160,7 @@ def run(
         )
         job = Job(
             opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once,
-            on_control=lambda control: show(control, wanted.name),
+            on_control=lambda control: (show(control, wanted.name), measure(control, wanted.name)),
         )  # fmt: skip
         with _deferred_interrupts(watch):
             stopped = False
@@ -230,6 +238,27 @@ def _standard_error_to(file: int) -> Iterator[None]:
         os.dup2(own, 2)
         os.close(own)
         os.close(file)
+
+
+@contextmanager
+def _measured(port: int | None, host: str) -> Iterator[Any]:
+    """Serve metrics, if there is a port for them; yield the function that adds a path to them."""
+    if port is None:
+        yield lambda path, name: None
+        return
+    from evenflow.extras import require
+
+    require("prometheus_client", "metrics", "evenflow run --metrics-port")
+    from evenflow.history.watch import Watched
+    from evenflow.metrics.collector import Metrics, serve
+
+    metrics = Metrics([])
+    stop = serve(metrics, port, host)
+    notify(f"metrics: http://{host}:{port}/metrics")
+    try:
+        yield lambda path, name: metrics.watch(Watched(path, name))
+    finally:
+        stop()
 
 
 class Watch:

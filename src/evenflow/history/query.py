@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class QueryHistory:
         self.fallbacks = 0
         self.totals = {"batches": 0, "rows": 0, "late": 0, "migrations": 0, "plans": 0, "moved_keys": 0}
         self.seconds_total = 0.0
+        self.worker_rows: list[int] = []  # in the batches that were read in full
+        self.worker_busy: list[float] = []
         self.plan_time: float | None = None
         self.ended: str | None = None
         self.changes = 0  # grows with everything that is added
@@ -73,6 +76,9 @@ class QueryHistory:
         if isinstance(given, list):
             self.busy = {worker: float(seconds) for worker, seconds in enumerate(given)}
         self.recent.append((rows, self.busy))
+        self.worker_rows = _added(self.worker_rows, rows)
+        if self.busy:
+            self.worker_busy = _added(self.worker_busy, self.busy_list())
         self.ended = None
         if note["event"] == "run":
             self.kind = "frame"
@@ -264,6 +270,12 @@ def _hot_key(saved: Any) -> tuple[str, int, list[int], float | None]:
         saved = [saved["key"], saved["rows"], saved["homes"], saved.get("since")]
     key, rows, homes, *since = saved
     return str(key), int(rows), [int(home) for home in homes], finite(since[0]) if since else None
+
+
+def _added(totals: list[Any], values: list[Any]) -> list[Any]:
+    """Return sums by worker; there may be more workers than before, or fewer."""
+    missing = len(values) - len(totals)
+    return [total + value for total, value in zip_longest([*totals, *[0] * missing], values, fillvalue=0)]
 
 
 def _highest(values: list[Any], group: int) -> list[Any]:

@@ -32,7 +32,7 @@ from evenflow.spark.routing.options import (
     resolve_workers,
 )
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.operators")
 
 _SPELLINGS = {
     "outer": "full", "fullouter": "full", "leftouter": "left", "rightouter": "right", "semi": "left_semi",

@@ -30,7 +30,7 @@ from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 from evenflow.spark.routing.row_draws import with_draw
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.operators")
 
 
 def place(df: DataFrame, key: Key, options: PlacementOptions) -> Placed:

@@ -17,7 +17,7 @@ from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats, HasHomes
 from evenflow.spark.replanning.plan_datasource import PlanSource
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.replanning")
 
 OBSERVATION_PREFIX = "evenflow "  # of the names of observed metrics
 

@@ -30,7 +30,7 @@ from evenflow.spark.replanning.plan_datasource import plan_file
 from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS
 from evenflow.spark.routing.router_snapshots import STEADY_ROWS_PER_WORKER
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.replanning")
 
 MAX_HOT_KEYS = 4096  # bounds the size of the file
 _PLANS_KEPT = 3  # to look up the homes that a batch used

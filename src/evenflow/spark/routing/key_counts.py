@@ -25,7 +25,7 @@ from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_po
 from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.routing.plan_sql import bucket_sql
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.routing")
 
 SAMPLED_ROWS_PER_WORKER = 32_768
 FIRST_FRACTION = 0.1  # of the rows, sampled in the first pass; a smaller one saves little, the scan dominates

@@ -37,7 +37,7 @@ from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.table import Committed, StateTable
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.state")
 
 Sink = Callable[[DataFrame, int], None]
 
