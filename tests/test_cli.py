@@ -75,7 +75,7 @@ def test_a_command_alone_shows_its_help() -> None:
         ("advise", "Missing argument 'DATA'; see 'evenflow advise --help'."),
         ("bench spark --foo", "No such option: --foo; see 'evenflow bench spark --help'."),
         ("wrong", "No such command 'wrong'; see 'evenflow --help'."),
-        ("--wrong", "No such option: --wrong; see 'evenflow --help'."),
+        ("--foo", "No such option: --foo; see 'evenflow --help'."),
         ("bench wrong", "No such command 'wrong'; see 'evenflow bench --help'."),
         ("demo --rounds 0", "--rounds is 0; run each at least once."),
     ],

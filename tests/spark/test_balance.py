@@ -180,6 +180,11 @@ def test_many_rows_are_sampled_and_stay_even(spark: Any, monkeypatch: pytest.Mon
     assert "counted in all 100000 rows" in whole[0].explain()
 
 
+def test_more_workers_than_spark_can_schedule_are_refused(spark: Any) -> None:
+    with pytest.raises(ef.EvenflowError, match="workers is 1000000; pass at most 100000, since Spark runs a"):
+        spark.range(10).transform(balance("id", workers=10**6))
+
+
 def test_grouping_by_hash_counts_as_sketches_do(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second pass groups few keys, here of one and two frames, and sketches many."""
     monkeypatch.setattr(key_counts, "FIRST_ROWS", 500)
