@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, announce_compilation, columns, notify, print_json, progress
+from evenflow.commands.terminal import (
+    Json,
+    announce_compilation,
+    columns,
+    notify,
+    number,
+    print_json,
+    progress,
+    whole,
+)
 from evenflow.errors import EvenflowError
 from evenflow.files import check_output
 
@@ -26,7 +35,9 @@ def advise(
             help="A file, folder or glob pattern as path#column, or a generator such as zipf:z=1.4,keys=1e5.",
         ),
     ],
-    workers: Annotated[int, typer.Option(help="Number of workers (Spark partitions).")],
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers (Spark partitions).")
+    ],
     key: Annotated[list[str] | None, typer.Option(help="Key column; repeat for a composite key.")] = None,
     time: Annotated[str | None, typer.Option(help="Time column, for the figure over time.")] = None,
     mergeable: Annotated[
@@ -38,15 +49,21 @@ def advise(
     ] = False,
     stateless: Annotated[bool, typer.Option("--stateless", help="The job keeps no state per key.")] = False,
     cores: Annotated[
-        int | None, typer.Option(help="Number of cores of the cluster. Default: one per worker.")
+        int | None,
+        typer.Option(
+            parser=whole, metavar="COUNT", help="Number of cores of the cluster. Default: one per worker."
+        ),
     ] = None,
     cost: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Processing time per row, if known, such as 2e-5.")
+        float | None,
+        typer.Option(
+            parser=number, metavar="SECONDS", help="Processing time per row, if known, such as 2e-5."
+        ),
     ] = None,
     sample: Annotated[
         str, typer.Option(metavar="ROWS", help="Maximum number of rows to read, or 'all'.")
     ] = "2e6",
-    seed: Annotated[int, typer.Option(help="Seed of the hash functions.")] = 0,
+    seed: Annotated[int, typer.Option(parser=whole, metavar="SEED", help="Seed of the hash functions.")] = 0,
     as_json: Json = False,
     html: Annotated[
         Path | None, typer.Option(help="Also write a self-contained HTML report with figures.")

@@ -23,7 +23,9 @@ Quick = Annotated[bool, typer.Option("--quick", help="Fewer, smaller runs: rough
 @bench.command()
 def routers(
     as_json: Json = False,
-    workers: Annotated[int, typer.Option(help="Number of workers; the limits apply to 100.")] = 100,
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers; the limits apply to 100.")
+    ] = 100,
     messages: Annotated[
         int, typer.Option(parser=whole, metavar="COUNT", help="Messages per stream, such as 1e7.")
     ] = 10_000_000,

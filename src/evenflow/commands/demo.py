@@ -15,7 +15,8 @@ import typer
 
 from evenflow.commands.dashboard import beside
 from evenflow.commands.run import session
-from evenflow.commands.terminal import Json, notify, print_json
+from evenflow.commands.terminal import Json, notify, number, print_json, whole
+from evenflow.errors import EvenflowError
 from evenflow.files import check_output
 from evenflow.java import SHORT_RUNS
 
@@ -61,11 +62,20 @@ def demo(
         Path,
         typer.Option(help="Parquet file with a column 'key'; if missing, only the generated stream runs."),
     ] = WORDS,
-    workers: Annotated[int, typer.Option(help="Number of workers, each a Python process.")] = 16,
-    rows: Annotated[int, typer.Option(help="Rows per micro-batch.")] = 32_000,
-    work: Annotated[float, typer.Option(help="Microseconds of work per row.")] = 400.0,
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers, each a Python process.")
+    ] = 16,
+    rows: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="Rows per micro-batch.")] = 32_000,
+    work: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="Microseconds of work per row.")
+    ] = 400.0,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Runs of each, taken in turn; the fastest counts (busy machines).")
+        int,
+        typer.Option(
+            parser=whole,
+            metavar="COUNT",
+            help="Runs of each, taken in turn; the fastest counts (busy machines).",
+        ),
     ] = 1,
     html: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("demo/index.html"),
     figure: Annotated[
@@ -86,6 +96,8 @@ def demo(
     from evenflow.extras import require
     from evenflow.report.tables import show
 
+    if rounds < 1:
+        raise EvenflowError(f"--rounds is {rounds}; run each at least once.")
     require("pyspark", "spark", "evenflow demo")
     require("matplotlib", "plots", "evenflow demo")
     from evenflow.report.page import SUFFIXES
@@ -157,10 +169,10 @@ def _cut(batches: Iterator[Any], folder: Path) -> str:
     import pyarrow.parquet as pq
 
     folder.mkdir()
-    for number, keys in zip(range(BATCHES), batches, strict=False):
-        path = folder / f"{number:04}.parquet"
+    for batch, keys in zip(range(BATCHES), batches, strict=False):
+        path = folder / f"{batch:04}.parquet"
         pq.write_table(pa.table({"key": keys}), path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # read in this order
+        os.utime(path, (1_700_000_000 + batch, 1_700_000_000 + batch))  # read in this order
     return str(folder)
 
 

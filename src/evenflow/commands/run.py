@@ -63,7 +63,9 @@ def run(
         list[str] | None,
         typer.Option(help="Key column; repeat for a composite key. Text files: the words."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Number of workers (partitions).")] = 8,
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers (partitions).")
+    ] = 8,
     scheme: Annotated[
         str, typer.Option(help="Scheme, with parameters after a colon.", autocompletion=complete_scheme)
     ] = "fill",
@@ -76,7 +78,9 @@ def run(
             autocompletion=complete_app,
         ),
     ] = "count",
-    top: Annotated[int, typer.Option(help="How many keys (or classes) to keep and show.")] = 10,
+    top: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="How many keys (or classes) to keep and show.")
+    ] = 10,
     master: Annotated[
         str, typer.Option(help="Spark master: local[*], spark://host:7077, or sc://host for Connect.")
     ] = "local[*]",

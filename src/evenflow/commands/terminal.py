@@ -41,6 +41,18 @@ def whole(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.") from None
 
 
+def number(text: str) -> float:
+    """Parse a number (for typer options).
+
+    >>> number("2e-5")
+    2e-05
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number; write 0.5 or 2e-5.") from None
+
+
 def columns(key: list[str] | None) -> str | list[str] | None:
     """Return the key columns as `open_stream` takes them; a single one may spell several."""
     return None if not key else key[0] if len(key) == 1 else key
