@@ -78,7 +78,7 @@ def make_join_plan(workers: int, left: Counted, right: Counted, how: str = "inne
     sides = sides.some(order)
     plans = []
     for cell_size in _CELL_SIZES:
-        plans.append(_packed(workers, sides, tail, how, cell_size))
+        plans.append(_packed(workers, sides, tail, how, cell_size, (left.total, right.total)))
         if plans[-1][0].max_over_mean <= _EVEN:
             break
     return min(plans, key=lambda found: found[1])[0]
@@ -110,7 +110,9 @@ def _tail(left: Counted, right: Counted, how: str) -> float:
     return rows[0] * rows[1] / max(1.0, keys) + sum(rows)
 
 
-def _packed(workers: int, sides: _Sides, tail: float, how: str, cell_size: float) -> tuple[JoinPlan, float]:
+def _packed(
+    workers: int, sides: _Sides, tail: float, how: str, cell_size: float, totals: tuple[float, float]
+) -> tuple[JoinPlan, float]:
     """Return a plan with cells of at most ``cell_size`` of the room, and its highest load in rows."""
     room = float(sides.loads.sum()) / workers
     for _ in range(2):  # copies need room as well
@@ -123,7 +125,7 @@ def _packed(workers: int, sides: _Sides, tail: float, how: str, cell_size: float
     total = max(1e-300, carried.sum())
     plan = JoinPlan(
         workers, sides.keys, sides.loads / total, sides.left, sides.right, r.astype(np.int32),
-        c.astype(np.int32), homes, carried / total,
+        c.astype(np.int32), homes, carried / total, totals,
     )  # fmt: skip
     return plan, float(carried.max())
 
