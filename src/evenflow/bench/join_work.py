@@ -62,7 +62,7 @@ def count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def work(quick: bool, progress: Progress = silent, cases: Iterable[str] = CASES) -> list[Row]:
     """Measure the cases with work after the join."""
-    size, rounds = (40_000, 1) if quick else (400_000, 2)
+    size, rounds = (40_000 if quick else 400_000), 1  # waiting varies little
     found: list[Row] = []
     with session(f"local[{SLOTS}]", WORKERS, **NO_BROADCAST, **LIVE) as spark:
         for case in cases:
@@ -76,7 +76,7 @@ def work(quick: bool, progress: Progress = silent, cases: Iterable[str] = CASES)
 
 def bare(quick: bool, progress: Progress = silent, cases: Iterable[str] = ("inner", "no skew")) -> list[Row]:
     """Measure joins with nothing after them."""
-    size, rounds = (400_000, 2) if quick else (4_000_000, 5)
+    size, rounds = (400_000, 2) if quick else (4_000_000, 4)
     found: list[Row] = []
     with session("local[2]", WORKERS, **NO_BROADCAST, **LIVE) as spark:
         for case in cases:
