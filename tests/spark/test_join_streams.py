@@ -15,7 +15,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from evenflow import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS

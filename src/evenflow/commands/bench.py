@@ -49,6 +49,23 @@ def spark(as_json: Json = False, quick: Quick = False) -> None:
 
 
 @bench.command()
+def join(
+    as_json: Json = False,
+    quick: Quick = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this: bare, kinds, or a case such as 'full outer'; may be repeated."),
+    ] = None,
+) -> None:
+    """Joins of skewed tables: evenflow's compared with Spark's, adaptive execution and salting by hand.
+
+    Example: `evenflow bench join --quick --only inner`
+    """
+    _needs_spark("join")
+    show("join", measure("join", quick=quick, only=only or ()), as_json)
+
+
+@bench.command()
 def stateful(as_json: Json = False, quick: Quick = False) -> None:
     """Keyed state on Spark: moving it when a worker joins, cost per batch, throughput against Spark's state.
 
@@ -105,7 +122,7 @@ def _needs_spark(name: str) -> None:
     """Report a missing extra up front, not after minutes of measuring."""
     from evenflow.extras import require
 
-    if name in {"spark", "stateful"}:
+    if name in {"spark", "join", "stateful"}:
         require("pyspark", "spark", f"evenflow bench {name}")
     if name == "stateful":
         require("deltalake", "state", f"evenflow bench {name}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -27,6 +29,24 @@ def print_json(value: Any) -> None:
 def notify(message: str) -> None:
     """Print a message on standard error, which keeps it out of the results."""
     typer.echo(f"evenflow: {message}", err=True)
+
+
+def print_paragraph(text: str) -> None:
+    """Print a paragraph, wrapped on a terminal."""
+    width = shutil.get_terminal_size().columns
+    typer.echo("\n" + (textwrap.fill(text, width) if sys.stdout.isatty() else text))
+
+
+def print_recommendation(what: str, reason: str, code: str, notes: Sequence[str]) -> None:
+    """Print a recommendation with its reason, code to paste, and notes."""
+    is_terminal = sys.stdout.isatty()
+    heading = f"Recommended: {what}"
+    typer.echo()
+    typer.secho(heading if is_terminal else f"### {heading}", bold=True)
+    print_paragraph(reason)
+    typer.echo(f"\n{code}" if is_terminal else f"\n```python\n{code}\n```")
+    for note in notes:
+        print_paragraph(note)
 
 
 def whole(text: str) -> int:

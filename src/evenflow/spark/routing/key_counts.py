@@ -59,18 +59,22 @@ def rows_counted(counted: Counted, fraction: float) -> str:
 
 
 def count_frequent_keys(
-    frames: Sequence[tuple[DataFrame, str]], *, workers: int, buckets: int, sample: float | None, seed: int
-) -> list[tuple[Counted, float]]:
+    frames: Sequence[tuple[DataFrame, str]], *, workers: int, buckets: int, sample: float | None, seed: int,
+    per_worker: int = SAMPLED_ROWS_PER_WORKER, first_rows: int = FIRST_ROWS,
+) -> list[tuple[Counted, float]]:  # fmt: skip
     """Count the keys of several frames in one pass, as `count_keys` does; return all keys that are listed.
 
     A frame comes with the SQL of its key's hash. Without buckets, the number of keys is estimated.
+    ``per_worker`` rows for each worker are enough of a sample. The first pass counts ``first_rows`` of each
+    partition.
     """
-    enough = SAMPLED_ROWS_PER_WORKER * workers
+    enough = per_worker * workers
     samples = [sample] * len(frames)
     counts: list[tuple[Counted, float] | None] = [None] * len(frames)
     expected_keys = 0.0  # at most, in the second pass; infinite if unknown
     if sample is None:
-        for number, (exact, first, listed) in enumerate(_first_pass(frames, workers, buckets, seed)):
+        firsts = _first_pass(frames, workers, buckets, seed, first_rows)
+        for number, (exact, first, listed) in enumerate(firsts):
             if exact is not None:
                 counts[number] = exact, 1.0
             elif first.total >= enough:
@@ -109,13 +113,13 @@ def count_frequent_keys(
 
 
 def _first_pass(
-    frames: Sequence[tuple[DataFrame, str]], workers: int, buckets: int, seed: int
+    frames: Sequence[tuple[DataFrame, str]], workers: int, buckets: int, seed: int, first_rows: int
 ) -> list[tuple[Counted | None, Counted, int]]:
     """Return, for each frame, the counts of all rows, or None if only some were counted, and of a sample.
 
     The last number is how many keys of the sample are listed, including those that are too rare to be hot.
     """
-    rows = [_first_rows(df, hashed, seed) for df, hashed in frames]
+    rows = [_first_rows(df, hashed, seed, first_rows) for df, hashed in frames]
     both = ("is_first", "is_sampled")
     conditions = [
         [*both] if len(frames) == 1 else [f"{condition} and side = {side}" for condition in both]
@@ -130,14 +134,14 @@ def _first_pass(
     return counts
 
 
-def _first_rows(df: DataFrame, hashed: str, seed: int) -> DataFrame:
+def _first_rows(df: DataFrame, hashed: str, seed: int, first_rows: int) -> DataFrame:
     """Return the hashes of the first rows of each partition and of a sample of all rows."""
     is_first, is_sampled = helper_name(df, "is_first"), helper_name(df, "is_sampled")
     position = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # within its partition
     return (
         df.selectExpr(
             "*",  # SQL text, because building a Column costs one call to the JVM per part
-            f"({position}) < {FIRST_ROWS} as {quoted(is_first)}",
+            f"({position}) < {first_rows} as {quoted(is_first)}",
             f"{draw_by_position(seed, FIRST_SAMPLE)} < {FIRST_FRACTION} as {quoted(is_sampled)}",
         )
         .where(f"{quoted(is_first)} or {quoted(is_sampled)}")  # skip the others before hashing
