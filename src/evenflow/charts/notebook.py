@@ -110,8 +110,8 @@ class Progress:
         """Show the bar, or move it."""
         from IPython.display import HTML, display
 
-        shown = HTML(self.html(done, total, what))
+        shown = HTML(self.html(done, total, what))  # type: ignore[no-untyped-call]
         if self._shown is None:
-            self._shown = display(shown, display_id=True)
+            self._shown = display(shown, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self._shown.update(shown)

@@ -40,7 +40,8 @@ def summary(claims: Sequence[Row]) -> str:
 def write_html(outcome: Outcome, experiments: Sequence[Experiment], out: Path, scale: str) -> Path:
     """Write ``index.html``: every figure with its caption and claims; pictures are inside the file."""
     claims = outcome.claims
-    colours, charts = Colours(), {}
+    colours = Colours()
+    charts: dict[str, dict[str, Any]] = {}
     names = [f"{claim['paper']}/{claim['figure']}" for claim in claims]
     papers = [(paper, reference(paper), [_figure(experiment, outcome, out, colours) for experiment in own])
               for paper, own in _by_paper(experiments)]  # fmt: skip

@@ -188,7 +188,7 @@ class Plan(Homes):
         ]
         return notebook.card(
             title,
-            notebook.bars(self.expected * 100, "Expected rows per worker, in percent"),
+            notebook.bars((self.expected * 100).tolist(), "Expected rows per worker, in percent"),
             notebook.paragraph(f"{hot}; {rest}."),
             notebook.table(("key", "share of the rows", "workers"), keys) if keys else "",
         )

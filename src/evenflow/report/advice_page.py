@@ -37,7 +37,8 @@ def advice_page(advice: Advice) -> str:
         for outcome in advice.ranked()
     ]
     colours = Colours()
-    sections, charts = [], {}
+    sections: list[tuple[str, list[str], str]] = []
+    charts: dict[str, dict[str, Any]] = {}
     for figure in (_loads_figure, _hot_keys_figure, _memory_figure):
         heading, own, caption = figure(advice, colours)
         named = {f"chart-{len(charts) + number}": chart for number, chart in enumerate(own)}

@@ -53,9 +53,9 @@ def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
     series: dict[str, tuple[str, _Points]] = {}
     reference: dict[str, Any] | None = None
     for line in axes.get_lines():
-        xs, ys = (np.asarray(data, object) for data in (line.get_xdata(), line.get_ydata()))
+        xs, ys = (np.asarray(data, object).tolist() for data in (line.get_xdata(), line.get_ydata()))
         label = str(line.get_label())
-        if len(set(ys.tolist())) == 1 and line.get_transform() != axes.transData:  # axhline
+        if len(set(ys)) == 1 and line.get_transform() != axes.transData:  # axhline
             reference = {"value": float(ys[0]), "label": "" if label.startswith("_") else label}
         elif not label.startswith("_"):
             marker = line.get_linestyle() in ("None", "", " ")
@@ -64,20 +64,20 @@ def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
         if isinstance(container, BarContainer):
             if getattr(container, "orientation", "vertical") == "horizontal":
                 return None
-            bars = [patch for patch in container.patches if isinstance(patch, Rectangle)]
-            tops = [bar.get_y() + bar.get_height() for bar in bars]
-            middles = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+            boxes = [patch for patch in container.patches if isinstance(patch, Rectangle)]
+            tops = [box.get_y() + box.get_height() for box in boxes]
+            middles = [box.get_x() + box.get_width() / 2 for box in boxes]
             series[str(container.get_label())] = ("bars", _points(axes, middles, tops))
     for patch in axes.patches:
         if isinstance(patch, StepPatch) and str(patch.get_label()).strip("_"):
             values, edges, _ = patch.get_data()
-            middles = (np.asarray(edges)[:-1] + np.asarray(edges)[1:]) / 2
-            series[str(patch.get_label())] = ("line", _points(axes, middles, np.asarray(values)))
+            middles = ((np.asarray(edges)[:-1] + np.asarray(edges)[1:]) / 2).tolist()
+            series[str(patch.get_label())] = ("line", _points(axes, middles, np.asarray(values).tolist()))
     if not series:
         return None
-    xs = sorted({x for _, points in series.values() for x in points})
+    places = sorted({x for _, points in series.values() for x in points})
     ticks = _categories(axes)
-    bars = any(kind == "bars" for kind, _ in series.values())
+    has_bars = any(kind == "bars" for kind, _ in series.values())
     log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
     panel = axes.get_title() or axes.get_title("left")
     y_label = axes.get_ylabel().strip() or "value"
@@ -85,12 +85,12 @@ def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
     chart: dict[str, Any] = {
         "title": f"{title}: {panel}" if panel else title,
         "caption": f"{caption}." if caption else "",
-        "x": {"label": axes.get_xlabel() or "x", "values": xs, "log": log_x, "ticks": ticks},
+        "x": {"label": axes.get_xlabel() or "x", "values": places, "log": log_x, "ticks": ticks},
         "y": {"label": y_label if len(y_label) <= _LONG else "log scale" if log_y else "", "log": log_y},
         "series": [
             {
                 "label": label,
-                "values": [points.get(x) for x in xs],
+                "values": [points.get(x) for x in places],
                 **colours.of(label),
                 **({"bars": True} if kind == "bars" else {"points": 9} if kind == "points" else {}),
             }
@@ -98,18 +98,19 @@ def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
         ],
     }
     if ticks:
-        chart["x"]["names"] = [min(ticks, key=lambda tick: abs(tick[0] - x))[1] for x in xs]
-    if bars:
-        chart["x"]["bars"] = min((b - a for a, b in pairwise(xs)), default=1.0)
+        chart["x"]["names"] = [min(ticks, key=lambda tick: abs(tick[0] - x))[1] for x in places]
+    if has_bars:
+        chart["x"]["bars"] = min((b - a for a, b in pairwise(places)), default=1.0)
     if reference is not None and not log_y:
         chart["reference"] = reference
     return chart
 
 
-def _points(axes: Axes, xs: Any, ys: Any) -> _Points:
+def _points(axes: Axes, xs: list[Any], ys: list[Any]) -> _Points:
     """Return finite points by x; names become positions."""
     found: _Points = {}
-    for x, y in zip(axes.convert_xunits(xs), ys, strict=True):
+    positions = axes.convert_xunits(xs)  # type: ignore[no-untyped-call]
+    for x, y in zip(positions, ys, strict=True):
         if math.isfinite(float(x)) and y is not None and math.isfinite(float(y)):
             found[float(x)] = float(f"{float(y):.6g}")
     return found
