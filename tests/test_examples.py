@@ -41,3 +41,10 @@ def test_the_notebook_runs() -> None:
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(EXAMPLES))
     kinds = {kind for cell in notebook.cells for output in cell.get("outputs", []) for kind in output["data"]}
     assert "image/png" in kinds
+    shown = "".join(
+        output["data"].get("text/html", "") for cell in notebook.cells for output in cell.get("outputs", [])
+    )
+    for text in ("fill on 32 workers", "fill(split=False)", "32 workers: fill", "expected maximum load"):
+        assert text in shown
+    assert shown.count("<svg") >= 4
+    assert "<progress" in shown

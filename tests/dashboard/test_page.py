@@ -129,7 +129,7 @@ def test_ten_thousand_workers_and_a_hundred_thousand_batches(browser: Any, tmp_p
     seconds = {}
     for name, batch in (("small", 999), ("large", 100_000)):
         with served(tmp_path / name) as running:
-            wait_for(lambda running=running: running.queries.revision, "the log", 120)
+            wait_for(running.queries.all, "the log", 120)
             emulate(browser)
             open_page(browser, running.url, batch)
             script = "const at = performance.now(); evenflowCharts.redraw(); return performance.now() - at"

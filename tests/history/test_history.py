@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import evenflow as ef
+from evenflow.charts.assets import as_json
 from evenflow.control.directory import HISTORY, LOG, MAX_LOG_BYTES, ROTATED_LOG, Control
 from evenflow.control.record import MAX_EVENTS, MAX_RECORDS
 from evenflow.history.query import BARS, POINTS, QueryHistory
 from evenflow.history.tail import Tail
-from evenflow.history.watch import Watched, as_json
+from evenflow.history.watch import Watched
 from evenflow.plan import make_plan
 from history.notes import batch_note, write_log
 

@@ -37,7 +37,7 @@ def give(folder: Path, number: int) -> None:
 
 def started(spark: Any, folder: Path) -> Any:
     stream = read_batches(spark, folder / "source", "k string")
-    even = stream.transform(balance("k", WORKERS, control=folder / "orders"))
+    even = stream.transform(balance("k", WORKERS, control=str(folder / "orders")))
     writer = even.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.start()
 

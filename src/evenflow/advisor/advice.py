@@ -69,6 +69,27 @@ class Advice:
         rows = self.profile.total or self.profile.messages
         return outcome.makespan / self.profile.messages * rows * self.cost
 
+    def _repr_html_(self) -> str:
+        """Show the advice in a notebook: the recommendation, the hottest keys, every scheme."""
+        from evenflow.charts import notebook
+
+        chosen = self.recommendation
+        schemes = [
+            (outcome.spelling, outcome.mode, outcome.speed_up, outcome.max_over_mean, outcome.memory)
+            for outcome in self.ranked()
+        ]
+        hottest = [(hot.label, hot.messages, f"{hot.share:.2%}") for hot in self.profile.hottest[:10]]
+        return notebook.card(
+            f"Key {', '.join(self.key)} on {self.workers:,} workers: {chosen.outcome.spelling}",
+            notebook.paragraph(chosen.reason),
+            notebook.code(chosen.code),
+            *map(notebook.paragraph, chosen.notes),
+            notebook.bars(self.base.loads.tolist(), "Rows per worker under key grouping"),
+            notebook.bars(chosen.outcome.loads.tolist(), f"Rows per worker under {chosen.outcome.spelling}"),
+            notebook.table(("hottest key", "rows", "share"), hottest),
+            notebook.table(("scheme", "mode", "speed-up", "max/mean", "memory"), schemes),
+        )
+
     def ranked(self) -> list[Outcome]:
         """Return the outcomes, the best for this work first.
 

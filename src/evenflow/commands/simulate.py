@@ -139,6 +139,7 @@ def simulate(
         Path | None, typer.Option(help="Also write the results to a file (.csv, .json, .parquet, .arrow).")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also plot the results (.png, .svg, .pdf).")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write an HTML page with charts.")] = None,
 ) -> None:
     """Route a stream through schemes and measure balance, memory, migration and, with queues, latency.
 
@@ -153,7 +154,7 @@ def simulate(
 
     schemes = parse_schemes(scheme)
     numbers = _numbers(workers)
-    _check_files(csv, plot)
+    _check_files(csv, plot, html)
     queueing = _queueing(
         load, wanted=bool(capacity_at), rate=rate, arrivals=arrivals, capacity=capacity, cost=cost,
         service=service, warm_up=warm_up, feedback_delay=feedback_delay,
@@ -170,7 +171,7 @@ def simulate(
         _check(each)
     results, complete = _run(configurations, _jobs(jobs, configurations, opened.messages))
     if results:
-        _show(results, _labels(configurations, results), as_json, csv, plot)
+        _show(results, _labels(configurations, results), as_json, csv, plot, html)
     if not complete:
         notify(f"interrupted after {len(results)} of {len(configurations)} simulations.")
         raise typer.Exit(130)
@@ -183,7 +184,7 @@ def _numbers(text: str) -> list[int]:
         raise EvenflowError(f"--workers is {text!r}; it must be whole numbers such as 10,50,100.") from None
 
 
-def _check_files(csv: Path | None, plot: Path | None) -> None:
+def _check_files(csv: Path | None, plot: Path | None, html: Path | None) -> None:
     if plot is not None:
         from evenflow.extras import require
 
@@ -191,6 +192,14 @@ def _check_files(csv: Path | None, plot: Path | None) -> None:
         from evenflow.report.style import SUFFIXES
 
         check_output(plot, SUFFIXES)
+    if html is not None:
+        from evenflow.extras import require
+
+        for package in ("matplotlib", "jinja2"):
+            require(package, "plots", "--html")
+        from evenflow.report.page import SUFFIXES as PAGES
+
+        check_output(html, PAGES)
     if csv is not None:
         check_output(csv, (".csv", ".json", ".parquet", ".arrow"))
 
@@ -299,7 +308,12 @@ def _labels(configurations: Sequence[Configuration], results: Sequence[Result]) 
 
 
 def _show(
-    results: Sequence[Result], labels: Sequence[str], as_json: bool, csv: Path | None, plot: Path | None
+    results: Sequence[Result],
+    labels: Sequence[str],
+    as_json: bool,
+    csv: Path | None,
+    plot: Path | None,
+    html: Path | None,
 ) -> None:
     if csv is not None:
         from evenflow.simulator import results_table, write_table
@@ -310,6 +324,11 @@ def _show(
         from evenflow.report.style import save
 
         save(lambda: draw_simulation(results, labels), plot)
+    if html is not None:
+        from evenflow.report.page import write_page
+        from evenflow.report.simulation_page import simulation_page
+
+        write_page(simulation_page(results, labels), html)
     if as_json:
         from evenflow.simulator.result import plain
 

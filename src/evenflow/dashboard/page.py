@@ -10,10 +10,9 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from evenflow import __version__
-from evenflow.charts.assets import SCRIPTS, STYLES, asset, content_policy
+from evenflow.charts.assets import SCRIPTS, STYLES, as_json, asset, content_policy
 from evenflow.dashboard.queries import Queries
 from evenflow.files import check_output, write_output
-from evenflow.history.watch import as_json
 
 SUFFIXES = (".html", ".htm")
 _TEMPLATES = Environment(

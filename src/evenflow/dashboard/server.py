@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from evenflow.charts.assets import as_json
 from evenflow.dashboard.page import live_page, saved_page, static_files
 from evenflow.dashboard.queries import Queries, Query
 from evenflow.errors import EvenflowError
 from evenflow.extras import require
 from evenflow.history.events import without_paths
-from evenflow.history.watch import as_json
 
 _HEADERS = {
     "Content-Security-Policy": (

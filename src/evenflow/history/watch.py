@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +131,3 @@ class Watched:
             history.add(note)
         self._busy = []
         return history
-
-
-def as_json(snapshot: Any) -> str:
-    """Return a snapshot as JSON that may stand inside a script element."""
-    text = json.dumps(snapshot, separators=(",", ":"), allow_nan=False, default=str)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

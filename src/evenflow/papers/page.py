@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from evenflow.papers.data import PRINTED
-from evenflow.papers.experiment import VERDICTS, Experiment, Row
+from evenflow.papers.experiment import VERDICTS, Experiment, Row, Rows
 from evenflow.papers.reproduce import Outcome
 from evenflow.papers.scales import changed, of_figure, read_summary, summary_beside
+from evenflow.report.interactive import Colours, charts_of
 from evenflow.report.page import render, write_page
 from evenflow.report.tables import Table
 
@@ -39,12 +40,19 @@ def summary(claims: Sequence[Row]) -> str:
 def write_html(outcome: Outcome, experiments: Sequence[Experiment], out: Path, scale: str) -> Path:
     """Write ``index.html``: every figure with its caption and claims; pictures are inside the file."""
     claims = outcome.claims
+    colours = Colours()
+    charts: dict[str, dict[str, Any]] = {}
     names = [f"{claim['paper']}/{claim['figure']}" for claim in claims]
-    papers = [(paper, reference(paper), [_figure(experiment, outcome, out) for experiment in own])
+    papers = [(paper, reference(paper), [_figure(experiment, outcome, out, colours) for experiment in own])
               for paper, own in _by_paper(experiments)]  # fmt: skip
+    for shown in (figure for _, _, figures in papers for figure in figures):
+        named = {f"chart-{len(charts) + number}": chart for number, chart in enumerate(shown["charts"])}
+        charts |= named
+        shown["charts"] = list(named)
     verdicts = [(name, claim["claim"], claim["verdict"]) for name, claim in zip(names, claims, strict=True)]
     page = render(
         "reproduction.html",
+        charts=charts,
         title="Five papers, reproduced",
         lead=f"Scale {scale}: {summary(claims)}.",
         footer="evenflow reproduce",
@@ -64,15 +72,33 @@ def _by_paper(experiments: Sequence[Experiment]) -> Iterator[tuple[str, list[Exp
         yield paper, [experiment for experiment in experiments if experiment.paper == paper]
 
 
-def _figure(experiment: Experiment, outcome: Outcome, out: Path) -> dict[str, Any]:
+def _charts(experiment: Experiment, rows: Rows, colours: Colours) -> list[dict[str, Any]]:
+    """Return a figure as charts; none if there is nothing to draw or it cannot be one."""
+    plot = experiment.plot
+    if plot is None or not rows:
+        return []
+    from matplotlib.figure import Figure
+
+    def draw() -> Figure:
+        figure = Figure()
+        plot(figure, rows)
+        return figure
+
+    return charts_of(draw, experiment.title, colours)
+
+
+def _figure(experiment: Experiment, outcome: Outcome, out: Path, colours: Colours) -> dict[str, Any]:
     picture = out / f"{experiment.paper}-{experiment.figure}.png"
     rows, claims = outcome.rows.get(experiment.name, []), outcome.claims_of(experiment)
     fields = (*_NAMES, "verdict", "note")
+    charts = _charts(experiment, rows, colours)
+    drawn = picture.exists() and rows and not charts
     return {
         "title": f"{experiment.figure}: {experiment.title}",
         "anchor": experiment.name,
         "caption": outcome.captions.get(experiment.name, experiment.caption),
-        "picture": base64.b64encode(picture.read_bytes()).decode() if picture.exists() and rows else "",
+        "charts": charts,
+        "picture": base64.b64encode(picture.read_bytes()).decode() if drawn else "",
         "points": rows
         and Table("", list(rows[0]), [[row.get(name, "") for name in rows[0]] for row in rows]),
         "csv": picture.with_suffix(".csv").name,

@@ -18,23 +18,31 @@ def explain(
     plan: Plan, previous: Plan | None = None, top: int = 10, labels: Mapping[int, str] | None = None
 ) -> str:
     """Describe a plan, its ``top`` hottest keys, by their ``labels`` or hashes, and what changed."""
+    lines = [*headline(plan)]
+    for i in range(min(top, plan.keys.size)):
+        key = (labels or {}).get(int(plan.keys[i]), f"{int(plan.keys[i]):016x}")
+        lines.append(f"  key {key} {plan.weights[i]:7.2%} -> {homes_text(plan, i)}")
+    if previous is not None:
+        lines.append(changes(plan, previous))
+    return "\n".join(lines)
+
+
+def headline(plan: Plan) -> tuple[str, str, str]:
+    """Return what a plan does as a whole: its balance, its hot keys, all other keys."""
     several = int((np.diff(plan.starts) > 1).sum())
-    lines = [
+    return (
         f"{plan.workers} workers; expected maximum load {plan.max_over_mean:.3f} times the mean",
         f"{plan.keys.size} hot keys with {plan.weights.sum():.1%} of the rows "
         f"(split: {several}, additional homes: {plan.splits})",
         f"all other keys: {plan.buckets.size} buckets with one home each",
-    ]
-    for i in range(min(top, plan.keys.size)):
-        homes = plan.homes[plan.starts[i] : plan.starts[i + 1]].tolist()
-        shown = ", ".join(map(str, homes[:_MOST_HOMES]))
-        if len(homes) > _MOST_HOMES:
-            shown += f", ... ({len(homes)} in total)"
-        key = (labels or {}).get(int(plan.keys[i]), f"{int(plan.keys[i]):016x}")
-        lines.append(f"  key {key} {plan.weights[i]:7.2%} -> {shown}")
-    if previous is not None:
-        lines.append(changes(plan, previous))
-    return "\n".join(lines)
+    )
+
+
+def homes_text(plan: Plan, number: int) -> str:
+    """Return the homes of a hot key, by its number."""
+    homes = plan.homes[plan.starts[number] : plan.starts[number + 1]].tolist()
+    more = f", ... ({len(homes)} in total)" if len(homes) > _MOST_HOMES else ""
+    return ", ".join(map(str, homes[:_MOST_HOMES])) + more
 
 
 class Difference(NamedTuple):

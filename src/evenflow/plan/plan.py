@@ -177,6 +177,22 @@ class Plan(Homes):
         """
         return explain.explain(self, previous, top, labels)
 
+    def _repr_html_(self) -> str:
+        """Show the plan in a notebook: expected loads and the hottest keys."""
+        from evenflow.charts import notebook
+
+        title, hot, rest = explain.headline(self)
+        keys = [
+            (f"{int(key):016x}", f"{weight:.2%}", explain.homes_text(self, number))
+            for number, (key, weight) in enumerate(zip(self.keys[:10], self.weights[:10], strict=True))
+        ]
+        return notebook.card(
+            title,
+            notebook.bars((self.expected * 100).tolist(), "Expected rows per worker, in percent"),
+            notebook.paragraph(f"{hot}; {rest}."),
+            notebook.table(("key", "share of the rows", "workers"), keys) if keys else "",
+        )
+
     def changes(self, previous: Plan) -> str:
         """Describe in one line what changed since the plan ``previous``."""
         return explain.changes(self, previous)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evenflow import __version__
 from evenflow.advisor import Advice
 from evenflow.advisor.recommend import plain_label, suits
@@ -15,8 +17,10 @@ from evenflow.report.advice import (
     title,
 )
 from evenflow.report.figures import Point, draw_balance_and_memory, draw_hot_keys, draw_loads
+from evenflow.report.interactive import Colours, charts_of
 from evenflow.report.page import render
-from evenflow.report.style import as_svg
+
+Section = tuple[str, list[dict[str, Any]], str]  # heading, charts, caption
 
 _MEANINGS = {
     "mergeable": "Partial results can be merged, so a key may be split across workers.",
@@ -32,6 +36,14 @@ def advice_page(advice: Advice) -> str:
         "chosen" if outcome is chosen.outcome else "" if suits(outcome, advice.work) else "muted"
         for outcome in advice.ranked()
     ]
+    colours = Colours()
+    sections: list[tuple[str, list[str], str]] = []
+    charts: dict[str, dict[str, Any]] = {}
+    for figure in (_loads_figure, _hot_keys_figure, _memory_figure):
+        heading, own, caption = figure(advice, colours)
+        named = {f"chart-{len(charts) + number}": chart for number, chart in enumerate(own)}
+        charts |= named
+        sections.append((heading, list(named), caption))
     return render(
         "advice.html",
         title=title(advice),
@@ -42,32 +54,39 @@ def advice_page(advice: Advice) -> str:
         known=facts(advice),
         sample=sampled(advice) if advice.profile.sample else "",
         hottest=hottest_table(advice),
-        figures=[_loads_figure(advice), _hot_keys_figure(advice), _memory_figure(advice)],
+        charts=charts,
+        figures=sections,
         schemes=schemes_table(advice),
         kinds=kinds,
     )
 
 
-def _loads_figure(advice: Advice) -> tuple[str, str, str]:
-    """Return heading, figure and caption."""
+def _loads_figure(advice: Advice, colours: Colours) -> Section:
+    """Return heading, charts and caption."""
+    ranked = [advice.base, *(outcome for outcome in advice.ranked() if outcome is not advice.base)]
     chosen = advice.recommendation.outcome
-    shown = [advice.base] if chosen is advice.base else [advice.base, chosen]
-    loads = {label_of(outcome): outcome.loads for outcome in shown}
-    schemes = {label_of(outcome): outcome.scheme.name for outcome in shown}
+    loads = {label_of(outcome): outcome.loads for outcome in ranked}
+    schemes = {label_of(outcome): outcome.scheme.name for outcome in ranked}
     caption = (
         f"Rows per worker relative to the mean, for {advice.workers:,} workers; 'key' is "
-        f"repartition({advice.workers}, key)."
+        f"repartition({advice.workers}, key). Click the name of another scheme to see it, too."
     )
-    return "Load per worker", as_svg(lambda: draw_loads(loads, schemes), "loads", caption), caption
+    charts = charts_of(lambda: draw_loads(loads, schemes), "Load per worker", colours)
+    for series in charts[0]["series"]:
+        name = series["label"].rpartition(":")[0]
+        series["off"] = name not in (label_of(advice.base), label_of(chosen))
+    return "Load per worker", charts, caption
 
 
-def _hot_keys_figure(advice: Advice) -> tuple[str, str, str]:
-    caption = change_text(advice)
-    svg = as_svg(lambda: draw_hot_keys(advice.profile.trace, advice.workers), "hot-keys", caption)
-    return "Hot keys over time", svg, caption
+def _hot_keys_figure(advice: Advice, colours: Colours) -> Section:
+    trace = advice.profile.trace
+    charts = charts_of(lambda: draw_hot_keys(trace, advice.workers), "Hot keys over time", colours)
+    for chart in charts:
+        chart["y"]["percent"] = True
+    return "Hot keys over time", charts, change_text(advice)
 
 
-def _memory_figure(advice: Advice) -> tuple[str, str, str]:
+def _memory_figure(advice: Advice, colours: Colours) -> Section:
     points = [
         Point(
             label_of(outcome),
@@ -80,8 +99,12 @@ def _memory_figure(advice: Advice) -> tuple[str, str, str]:
         for outcome in advice.outcomes
     ]
     caption = (
-        "Copies of state per key and maximum load of every scheme; lower left is best. The star marks the "
-        "recommended scheme; hollow points are unsuitable for this work."
+        "Copies of state per key and maximum load of every scheme; lower left is best. Hollow points are "
+        "unsuitable for this work, the largest is the recommended scheme."
     )
-    svg = as_svg(lambda: draw_balance_and_memory(points), "memory", caption)
-    return "Balance against memory", svg, caption
+    charts = charts_of(lambda: draw_balance_and_memory(points), "Balance against memory", colours)
+    by_label = {point.label: point for point in points}
+    for series in charts[0]["series"]:
+        point = by_label[series["label"]]
+        series |= {"hollow": not point.suits, "points": 16 if point.chosen else 9}
+    return "Balance against memory", charts, caption

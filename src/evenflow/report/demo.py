@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from evenflow import __version__
 from evenflow.report.page import render, write_page
-from evenflow.report.style import GREY, as_svg, colour_of
+from evenflow.report.style import GREY, colour_of
 
 LINE = """\
 df.transform(balance("user_id", workers=64))  # a hot key is then in several partitions
@@ -48,6 +47,7 @@ def write_demo(streams: Sequence[Any], work: float, path: Path) -> None:
         title="Hashing and evenflow compared",
         lead=lead,
         footer=f"evenflow {__version__}",
+        charts={f"chart-{number}": _chart(stream) for number, stream in enumerate(streams)},
         streams=[_section(number, stream) for number, stream in enumerate(streams)],
         line=LINE,
     )
@@ -55,7 +55,7 @@ def write_demo(streams: Sequence[Any], work: float, path: Path) -> None:
 
 
 def _section(number: int, stream: Any) -> tuple[str, list[tuple[str, str]], str]:
-    """Return the name, the numbers and the figure of a stream."""
+    """Return the name, the numbers and the chart of a stream."""
     key, fill = stream.runs["key"], stream.runs["fill"]
     numbers = [
         ("rows", f"{fill.seen.total:,}"),
@@ -64,6 +64,25 @@ def _section(number: int, stream: Any) -> tuple[str, list[tuple[str, str]], str]
         ("busiest worker, hashing", f"{max(key.seen.busy, default=0):.1f} s"),
         ("busiest worker, evenflow", f"{max(fill.seen.busy, default=0):.1f} s"),
     ]
-    draw = partial(draw_before_and_after, stream)
-    picture = as_svg(draw, f"demo{number}", f"Rows per worker, {stream.name}")
-    return stream.name[0].upper() + stream.name[1:], numbers, picture
+    return stream.name[0].upper() + stream.name[1:], numbers, f"chart-{number}"
+
+
+def _chart(stream: Any) -> dict[str, Any]:
+    """Return the load of every worker under both schemes as a chart."""
+    key, fill = (np.array(stream.runs[scheme].seen.rows) for scheme in ("key", "fill"))
+    workers = list(range(fill.size))
+    return {
+        "title": f"Rows per worker, {stream.name}",
+        "caption": "Rows per worker, relative to the mean.",
+        "x": {"label": "worker", "values": workers, "bars": 1, "whole": True},
+        "y": {"label": "rows / mean"},
+        "series": [
+            {"label": "hashing", "values": _of_mean(key), "bars": True, "hollow": True, "colour": 1},
+            {"label": "evenflow", "values": _of_mean(fill), "bars": True, "colour": 0},
+        ],
+        "reference": {"value": 1, "label": "mean"},
+    }
+
+
+def _of_mean(rows: Any) -> list[float]:
+    return [round(float(value), 6) for value in rows / max(rows.mean(), 1e-300)]

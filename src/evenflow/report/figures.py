@@ -142,6 +142,7 @@ def draw_balance_and_memory(points: Sequence[Point]) -> Figure:
         axes.plot(
             point.memory,
             point.max_over_mean,
+            label=point.label,
             marker="*" if point.chosen else "o",
             markersize=17 if point.chosen else 8,
             markerfacecolor=colour if point.suits else "white",

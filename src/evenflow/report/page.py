@@ -1,16 +1,18 @@
-"""Self-contained HTML pages: no scripts, no external links, all text escaped.
+"""Self-contained HTML pages: no external links, no scripts but those of charts, all text escaped.
 
 Pages are Jinja templates in ``templates/`` with autoescaping, so a key named ``<script>`` stays text; a
-content security policy also forbids running or loading anything. Markdown pages are templates too.
+content security policy also forbids running or loading anything else. Markdown pages are templates too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evenflow.charts.assets import SCRIPTS, STYLES, as_json, asset, script_policy
 from evenflow.files import check_output, write_output
 from evenflow.report.tables import format_cell
 
@@ -26,9 +28,16 @@ _TEMPLATES = Environment(
 _TEMPLATES.filters["cell"] = format_cell
 
 
-def render(template: str, **content: Any) -> str:
-    """Render a template of ``templates/``."""
-    return _TEMPLATES.get_template(template).render(**content)
+def render(template: str, charts: Mapping[str, Mapping[str, Any]] | None = None, **content: Any) -> str:
+    """Render a template of ``templates/``; ``charts`` are the data of the page's charts, by their ids."""
+    scripts = [asset(name) for name in SCRIPTS] if charts else []
+    return _TEMPLATES.get_template(template).render(
+        charts={name: as_json(chart) for name, chart in (charts or {}).items()},
+        scripts=scripts,
+        chart_styles=[asset(name) for name in STYLES],
+        script_policy=script_policy(scripts),
+        **content,
+    )
 
 
 def write_page(text: str, path: Path) -> None:

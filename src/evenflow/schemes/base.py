@@ -281,6 +281,26 @@ class Scheme(ABC):
         """Return the parameters by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
+    def _repr_html_(self) -> str:
+        """Show the scheme in a notebook: what it does, its parameters and properties."""
+        from evenflow.charts import notebook
+
+        told = {
+            "a key may have several workers": not self.one_owner,
+            "decisions depend on earlier messages": self.needs_load,
+            "needs times": self.needs_time,
+            "needs reports from the workers": self.needs_reports,
+            "can be planned": self.plannable,
+            "can change its number of workers": self.rescales,
+        }
+        parameters = [(name, str(value)) for name, value in self.parameters().items()]
+        return notebook.card(
+            str(self),
+            notebook.paragraph(self.summary),
+            notebook.table(("parameter", "value"), parameters) if parameters else "",
+            notebook.table(("property", ""), told.items()),
+        )
+
     def __str__(self) -> str:
         changed = [
             f"{field.name}={getattr(self, field.name)!r}"

@@ -53,6 +53,19 @@ class Result:
         loads: Int64Array = self.by_worker["messages"]
         return loads
 
+    def _repr_html_(self) -> str:
+        """Show the result in a notebook: its numbers, and the load of each worker."""
+        from evenflow.charts import notebook
+
+        title = f"{self.parameters or self.scheme} on {self.workers:,} workers, {self.messages:,} messages"
+        numbers = [(name.replace("_", " "), float(value)) for name, value in self.numbers.items()]
+        return notebook.card(
+            title,
+            notebook.paragraph(self.stream),
+            notebook.bars(self.loads.tolist(), "Messages per worker"),
+            notebook.table(("", "value"), numbers),
+        )
+
     def table(self) -> pa.Table:
         """Return the metrics over time, one row per mark."""
         return pa.table(self.over_time)

@@ -66,21 +66,12 @@ const evenflowCharts = (() => {
   }
 
   function swatch(series, index) {
-    const space = "http://www.w3.org/2000/svg";
-    const svg = document.createElementNS(space, "svg");
-    svg.setAttribute("class", "swatch");
-    svg.setAttribute("aria-hidden", "true");
-    const mark = document.createElementNS(space, series.bars ? "rect" : "line");
-    const place = series.bars
-      ? { x: 1, y: 1, width: 18, height: 9, fill: series.hollow ? "none" : "currentColor" }
-      : { x1: 0, y1: 6, x2: 21, y2: 6 };
-    for (const [name, value] of Object.entries(place)) mark.setAttribute(name, value);
-    mark.setAttribute("stroke", seriesColour(series, index));
-    if (series.bars && !series.hollow) mark.setAttribute("fill", seriesColour(series, index));
-    if (series.bars) mark.setAttribute("stroke-width", "2");
-    else mark.setAttribute("stroke-dasharray", DASHES[(series.dash ?? index) % 8].join(" "));
-    svg.append(mark);
-    return svg;
+    const mark = make("span", { class: series.bars || series.points ? "swatch box" : "swatch", "aria-hidden": "true" });
+    const own = seriesColour(series, index), dash = (series.dash ?? index) % 8;
+    mark.style.borderColor = own;
+    if (series.bars || series.points) mark.style.backgroundColor = series.hollow ? "transparent" : own;
+    else mark.style.borderTopStyle = dash === 0 ? "solid" : [2, 6].includes(dash) ? "dotted" : "dashed";
+    return mark;
   }
 
   class Chart {
@@ -118,7 +109,7 @@ const evenflowCharts = (() => {
       this.fill();
     }
 
-    shapeOf(spec) { return JSON.stringify([spec.x.label, spec.y.label, spec.y.log, spec.reference?.label]); }
+    shapeOf(spec) { return JSON.stringify([spec.x.label, spec.x.ticks, spec.y.label, spec.y.log, spec.reference?.label]); }
 
     data() {
       const { x, series, reference } = this.spec;
@@ -175,7 +166,8 @@ const evenflowCharts = (() => {
               : x.fromZero ? fromZero : undefined },
           y: y.log ? { distr: 3 } : { range: fromZero },
         },
-        axes: [axis(x.label, x.time ? { size: 42, values: clock } : { size: 30, incrs: x.whole ? whole : undefined,
+        axes: [axis(x.label, x.time ? { size: 42, values: clock } : x.ticks?.length ? { size: 34,
+          splits: () => x.ticks.map((tick) => tick[0]), values: () => x.ticks.map((tick) => tick[1]) } : { size: 30, incrs: x.whole ? whole : undefined,
           values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : x.percent ? `${Math.round(tick * 100)}%` : short(tick))) }),
         axis(y.label, { size: 58, values: (_, ticks) => ticks.map((tick) =>
           (tick === null ? "" : y.percent ? `${+(tick * 100).toPrecision(3)}%` : short(tick))) })],

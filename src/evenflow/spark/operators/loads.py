@@ -115,6 +115,18 @@ class Loads:
         ratios = {"max_over_mean": self.max_over_mean, "imbalance": self.imbalance, "memory": self.memory}
         return json.dumps({**asdict(self), **ratios})
 
+    def _repr_html_(self) -> str:
+        """Show the loads in a notebook."""
+        from evenflow.charts import notebook
+
+        hot = [(key.key, key.rows, ", ".join(map(str, key.homes[:8]))) for key in self.hot]
+        return notebook.card(
+            self.summary(),
+            notebook.bars(self.rows, "Rows per worker"),
+            notebook.bars(self.busy, "Busy seconds per worker") if self.busy else "",
+            notebook.table(("hot key", "rows", "workers"), hot) if hot else "",
+        )
+
     def __str__(self) -> str:
         text = io.StringIO()
         Console(file=text, width=100).print(self.table())

@@ -50,6 +50,14 @@ class Placed:
         """Return the names of the columns that evenflow added."""
         return [*(key.frame_name for key in self.keys if key.is_helper), self.worker]
 
+    def _repr_html_(self) -> str:
+        """Show in a notebook what was chosen and why, and the plan; this starts no job."""
+        from evenflow.charts import notebook
+
+        title = f"{self.mode} {self.scheme} on {self.workers} workers"
+        plan = "" if self.plan is None else self.plan._repr_html_()
+        return notebook.card(title, *map(notebook.paragraph, self.reasons), plan)
+
     def explain(self) -> str:
         """Return a description of what was chosen and why, and of the plan.
 

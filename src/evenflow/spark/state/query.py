@@ -43,6 +43,19 @@ class StateLoads:
         """Number of workers."""
         return len(self.rows)
 
+    def _repr_html_(self) -> str:
+        """Show the loads in a notebook."""
+        from evenflow.charts import notebook
+
+        title = f"batch {self.batch}: {sum(self.rows):,} rows on {self.workers} workers"
+        facts = (("keys with state", self.state_keys), ("late rows", self.late), ("expired", self.expired))
+        return notebook.card(
+            title,
+            notebook.bars(self.rows, "Rows per worker"),
+            notebook.bars(self.seconds, "Busy seconds per worker"),
+            notebook.table(("", "value"), facts),
+        )
+
 
 @dataclass(frozen=True)
 class WriteTo:
