@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -274,8 +275,12 @@ def test_full_joins_of_streams_cannot_be_divided(spark: Any, tmp_path: Path) -> 
     assert plan.left_pieces.tolist() == [PARTITIONS]
     copied = stream_stream.joined_streams(sides, "full", plan, str(tmp_path / "control"), "auto", 0, [])
     rows, wanted = (result(frame, tmp_path) for frame in (copied, left.join(right, on & near, "full")))
-    assert len(rows) > len(wanted)
-    assert set(rows) == set(wanted)
+    extra = Counter(rows) - Counter(wanted)
+    assert not Counter(wanted) - Counter(rows)
+    assert extra.total() > 0
+    assert all(
+        "'row': None" in row for row in extra
+    )  # right rows, also such as have a match in another piece
 
 
 def test_rows_out_are_even(spark: Any, tmp_path: Path) -> None:
