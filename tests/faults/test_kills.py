@@ -55,9 +55,9 @@ def test_a_killed_query_ends_as_if_nothing_had_happened(
     assert last_written(tmp_path / "out") == expected
 
 
-def run(folder: Path, kind: str, kills: dict[int, str]) -> int:
+def run(folder: Path, kind: str, kills: dict[int, str], program: Path = JOB) -> int:
     """Start the program, with a group of its own to kill, and return how it ended."""
-    command = [sys.executable, str(JOB), kind, str(folder), json.dumps(kills)]
+    command = [sys.executable, str(program), kind, str(folder), json.dumps(kills)]
     with (folder / "log").open("ab") as log:
         job = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     try:

@@ -334,7 +334,9 @@ def test_bad_arguments_are_a_sentence(spark: Any) -> None:
         "sample is 2": lambda: join(left, right, "k", sample=2),
         "order is 'sort'": lambda: join(left, right, "k", order="sort"),
         "condition is 'x'": lambda: join(left, right, "k", condition="x"),  # type: ignore[arg-type]
-        "left is a stream": lambda: join(stream, right, stream["value"] == right["k"]),
+        "Spark joins a stream on the left": lambda: join(
+            stream, right, stream["value"] == right["k"], "full"
+        ),
         "workers is 0": lambda: join(left, right, "k", workers=0),
         "mixes the name 'k'": lambda: join(left, right, ["k", left["x"] == right["x"]]),
     }

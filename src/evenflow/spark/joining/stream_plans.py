@@ -58,11 +58,15 @@ def operator_name(how: str, workers: int, left: Sequence[str], right: Sequence[s
 
 @dataclass(frozen=True)
 class StreamPlans:
-    """The files of one join in a control directory."""
+    """The files of one join in a control directory.
+
+    The rows of the side ``divided`` are never copied, whatever a plan says; None if those of both may be.
+    """
 
     folder: str
     operator: str
     workers: int
+    divided: str | None = None
 
     @property
     def control(self) -> Control:
@@ -125,6 +129,10 @@ class StreamPlans:
 
     def bound(self, first: JoinPlan, batch: MicroBatch) -> tuple[int, JoinPlan]:
         """Return the plan of a query with state; its first micro-batch binds it to ``first``."""
+        if not batch.query:
+            raise EvenflowError(
+                "this Spark does not tell its tasks which query they belong to; use left.join."
+            )
         path = self.control.folder / self.operator / f"{batch.query}.plan"
         found = self._parsed(path)
         if found is None and batch.batch == 0:
@@ -139,6 +147,10 @@ class StreamPlans:
             )
         return found
 
+    def usable(self, plan: JoinPlan) -> JoinPlan:
+        """Return a plan without copies of the side that must not have any."""
+        return plan.without_copies(left=self.divided == "left", right=self.divided == "right")
+
     def _claim(self, batch: MicroBatch) -> Path:
         return self.control.folder / self.operator / f"{batch.execution}.claim"
 
@@ -152,7 +164,7 @@ class StreamPlans:
         try:
             header, _ = read_blob(KIND, path.read_bytes())
             plan = JoinPlan.from_json(header["plan"])
-            return (int(header["serial"]), plan) if plan.workers == self.workers else None
+            return (int(header["serial"]), self.usable(plan)) if plan.workers == self.workers else None
         except (OSError, EvenflowError, KeyError, TypeError, ValueError):
             return None
 

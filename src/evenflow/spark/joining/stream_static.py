@@ -47,12 +47,10 @@ def joined_with_table(
     """Return the join of a stream and a table on as many workers as the first plan has."""
     spark, workers = sides.frames[0].sparkSession, first.workers
     stream_is_left = sides.frames[0].isStreaming
-    plans = StreamPlans(
-        folder, operator_name(how, workers, *(frame.columns for frame in sides.frames)), workers
-    )
-    if how != "inner":
-        first = first.without_copies(left=stream_is_left, right=not stream_is_left)
-    replanner = JoinReplanner(plans, how, stream_is_left, table, first)
+    operator = operator_name(how, workers, *(frame.columns for frame in sides.frames))
+    stream = "left" if stream_is_left else "right"
+    plans = StreamPlans(folder, operator, workers, None if how == "inner" else stream)
+    replanner = JoinReplanner(plans, how, stream_is_left, table, plans.usable(first))
     name = observe_operator(spark, plans.control, plans.operator, replanner)
     placed = []
     names = [SideNames.of(side, *sides.frames) for side in ("left", "right")]

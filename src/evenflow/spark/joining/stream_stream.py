@@ -75,23 +75,20 @@ def joined_streams(
     reasons: list[str],
 ) -> DataFrame:
     """Return the join of two streams by one plan, to which the query's first micro-batch is bound."""
-    spark, wanted = sides.frames[0].sparkSession, {"left": 0, "left_semi": 0, "right": 1}.get(how)
-    plan = plan.without_copies(left=wanted == 0, right=wanted == 1)
-    columns = [frame.columns for frame in sides.frames]
-    plans = StreamPlans(folder, operator_name(how, plan.workers, *columns), plan.workers)
+    spark = sides.frames[0].sparkSession
+    divided = {"left": "left", "left_semi": "left", "right": "right"}.get(how)  # in others, either side is
+    operator = operator_name(how, plan.workers, *(frame.columns for frame in sides.frames))
+    plans = StreamPlans(folder, operator, plan.workers, divided)
 
     def read(batch: MicroBatch) -> tuple[int, JoinPlan]:
         return plans.bound(plan, batch)
 
     names = [SideNames.of(side, *sides.frames) for side in ("left", "right")]
-    placed = [
-        streamed_side(
-            frame, *keyed, hot_keys(spark, read, side), own,
-            SideRules(keeps_all=number == wanted, divides=wanted in (None, number), order=order, seed=seed), reasons,
-        )
-        for number, (frame, keyed, own, side) in enumerate(
-            zip(sides.frames, (sides.left, sides.right), names, ("left", "right"), strict=True)
-        )
-    ]  # fmt: skip
+    placed = []
+    for number, side in enumerate(("left", "right")):
+        frame, (keyed, keys), own = sides.frames[number], (sides.left, sides.right)[number], names[number]
+        rules = SideRules(keeps_all=side == divided, divides=divided in (None, side), order=order, seed=seed)
+        hot = hot_keys(spark, read, side)
+        placed.append(streamed_side(frame, keyed, keys, hot, own, rules, reasons))
     joined = sides.on_cells(placed[0], placed[1], how, (names[0].key, names[1].key))
     return joined.drop(*(name.key for name in names))
