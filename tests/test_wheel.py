@@ -196,6 +196,7 @@ SIMULATE = ("simulate", "--scheme", "key", "--stream", "zipf:messages=100", "--w
         (("run",), "spark"),
         (("demo",), "spark"),
         (("bench", "spark"), "spark"),
+        (("bench", "join"), "spark"),
         (("bench", "stateful"), "spark"),
         (("bench", "all"), "spark"),
     ],
