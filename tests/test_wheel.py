@@ -203,6 +203,7 @@ SIMULATE = ("simulate", "--scheme", "key", "--stream", "zipf:messages=100", "--w
         (("demo",), "spark"),
         (("dashboard", "."), "dashboard"),
         (("bench", "spark"), "spark"),
+        (("bench", "join"), "spark"),
         (("bench", "stateful"), "spark"),
         (("bench", "all"), "spark"),
     ],

@@ -27,7 +27,12 @@ _DEFAULT_HEAP, _DEFAULT_CORES = "1g", 16
 
 
 def side_to_hash(frames: tuple[DataFrame, DataFrame], plan: JoinPlan, how: str) -> int | None:
-    """Return the side to hold in hash tables, 0 for the left and 1 for the right; None for neither."""
+    """Return the side to hold in hash tables, 0 for the left and 1 for the right; None for neither.
+
+    Spark knows the size of a stream's batch only when it runs, so the sides of streams are sorted.
+    """
+    if any(frame.isStreaming for frame in frames):
+        return None
     most = task_memory(frames[0].sparkSession)
     sizes = {
         side: bytes_in_memory(frames[side], plan.totals[side])
@@ -70,7 +75,7 @@ def task_memory(spark: SparkSession) -> float:
     """Return the bytes that Spark grants a task at least, if all cores of an executor are busy."""
     settings = spark.conf
     master = str(settings.get("spark.master", "") or "")
-    local = re.match(r"local(?:\[(\d+|\*))?", master)
+    local = re.match(r"local(?:\[(\d+|\*).*)?$", master)
     heap = settings.get(f"spark.{'driver' if local else 'executor'}.memory", _DEFAULT_HEAP)
     cores: float = _DEFAULT_CORES
     if local:
