@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 JOB = Path(__file__).parent / "jobs" / "stream.py"
 ROWS = 400
-FEW = {"aggregate": {1: "during"}, "balance": {2: "before"}}
+FEW = {"aggregate": {1: "during"}}
 MANY = {
     kind: dict(enumerate(["before", "during", "after", "during", "before", "after", "during"], first))
     for first, kind in enumerate(["aggregate", "balance", "planned"])

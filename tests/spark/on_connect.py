@@ -25,10 +25,12 @@ PARTS = {
     "apps": connect_apps,
 }
 
+SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.python.daemon.module": "preloaded_daemon"}
+
 
 def main(folder: Path) -> dict[str, Any]:
     builder = SparkSession.builder.remote("local[2]")
-    for setting, value in {**LOCAL, "spark.sql.shuffle.partitions": "2"}.items():
+    for setting, value in {**LOCAL, **SETTINGS}.items():
         builder = builder.config(setting, value)
     spark = builder.getOrCreate()
     assert "connect" in type(spark).__module__

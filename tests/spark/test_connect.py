@@ -1,4 +1,7 @@
-"""On Spark Connect: aggregate, apply, balance, join, loads and stateful, batch and streaming."""
+"""On Spark Connect: aggregate, apply, balance, join, loads and stateful, batch and streaming.
+
+``make test`` tries some kinds of joins and one app, ``make faults`` (EVENFLOW_FAULTS=all) all.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.plan.join_build import KINDS
+from spark import connect_apps, connect_join
 
 PATIENCE = 500  # seconds
 
 
 @pytest.mark.spark
+@pytest.mark.faults
+@pytest.mark.timeout(1800)
 def test_everything_on_connect(tmp_path: Path) -> None:
     """One test, since starting a server is most of the time that each part would take."""
     tests = Path(__file__).parents[1]
@@ -54,7 +59,7 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     assert balanced["rows"] == 4000
     assert balanced["fallbacks"] == 0
 
-    assert found["join"] == {how: [True, True] for how in KINDS}
+    assert found["join"] == {how: [True, True] for how in connect_join.TRIED}
 
     stateful = found["stateful"]
     assert "in use by another query" in stateful.pop("refused")
@@ -62,6 +67,6 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     assert "continues with batch 3, so batches 0 to 2 would be missing" in stateful.pop("no state")
     assert "is new and starts with batch 0" in stateful.pop("new checkpoint")
     assert stateful == {"workers": 3, "rows": 100, "state": True, "outputs": True}
-    assert found["apps"] == dict.fromkeys(
-        ["count, stream", "count, at once", "heavy-hitters, stream", "heavy-hitters, at once"], True
-    )
+    assert found["apps"] == {
+        f"{app.partition(':')[0]}, {way}": True for app in connect_apps.APPS for way in ("stream", "at once")
+    }

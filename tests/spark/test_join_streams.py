@@ -193,7 +193,7 @@ def shifted(workers: int, serial: int) -> JoinPlan:
     one, rows = np.ones(1, np.int32), np.array([1000.0])
     return JoinPlan(
         workers, hash_keys(pa.array([7], pa.int64())), np.ones(1), rows, np.ones(1), one, one, home,
-        np.full(workers, 1 / workers),
+        np.full(workers, 1 / workers), (1000.0, 1.0),
     )  # fmt: skip
 
 
