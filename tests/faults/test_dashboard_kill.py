@@ -14,15 +14,15 @@ import pytest
 from dashboard.in_browser import emulate, errors, open_page, shown, table_of
 from dashboard.test_server import served
 from evenflow.testing import wait_for
+from extent import in_make_faults
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
-ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 BATCHES = 10
 ROWS = 3000
 STARTED = "[...document.querySelectorAll('#events strong')].filter(one => /^Started/.test(one.textContent))"
 
 
-@pytest.mark.skipif(not ALL, reason="two starts of Spark; EVENFLOW_FAULTS=all runs it")
+@in_make_faults
 @pytest.mark.timeout(900)
 def test_the_dashboard_of_a_killed_run_goes_on(browser: Any, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +19,11 @@ import pytest
 
 from evenflow.plan.join_build import KINDS
 from evenflow.testing import LocalCluster, wait_for
+from extent import ALL, in_make_faults
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 JOB = Path(__file__).parent / "jobs" / "joins.py"
-ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 LOCAL_KINDS = KINDS if ALL else ("inner", "full")
 ROWS = 6000
 
@@ -99,12 +98,12 @@ def test_rows_without_the_checksum(without_checksum: dict[str, Any], how: str) -
     check(without_checksum[how])
 
 
-@pytest.mark.skipif(not ALL, reason="make faults only: takes minutes")
+@in_make_faults
 @pytest.mark.parametrize("how", KINDS)
 def test_rows_on_a_cluster(on_cluster: dict[str, Any], how: str) -> None:
     check(on_cluster[how])
 
 
-@pytest.mark.skipif(not ALL, reason="make faults only: takes minutes")
+@in_make_faults
 def test_an_executor_is_killed(on_cluster: dict[str, Any]) -> None:
     assert on_cluster["killed"]["ours"] == on_cluster["killed"]["plain"]

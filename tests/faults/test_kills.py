@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from evenflow.streams import Zipf
+from extent import ALL
 from spark.stream_files import write_batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -28,7 +28,6 @@ MANY = {
     kind: dict(enumerate(["before", "during", "after", "during", "before", "after", "during"], first))
     for first, kind in enumerate(["aggregate", "balance", "planned"])
 }
-ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 
 
 @pytest.mark.parametrize(("kind", "kills"), (MANY if ALL else FEW).items())

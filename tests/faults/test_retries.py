@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from functools import reduce
@@ -18,6 +17,7 @@ import pytest
 
 from evenflow.streams import Zipf
 from evenflow.testing import LocalCluster, wait_for
+from extent import in_make_faults
 from spark.tricky_rows import tricky_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -25,9 +25,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.faults]
 JOB = Path(__file__).parent / "jobs" / "retries.py"
 UNORDERED = JOB.with_name("unordered.py")
 ROWS = 20_000
-on_a_cluster = pytest.mark.skipif(
-    os.environ.get("EVENFLOW_FAULTS") != "all", reason="a cluster takes a minute; make faults starts one"
-)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +66,7 @@ def all_rows(partitions: dict[str, list[int]]) -> tuple[int, int]:
     )
 
 
-@on_a_cluster
+@in_make_faults
 @pytest.mark.parametrize("placement", ["online, as it comes", "online, sorted", "planned"])
 def test_same_rows_on_the_same_workers(results: dict[str, Any], placement: str) -> None:
     found = results[placement]
@@ -82,13 +79,13 @@ def test_same_rows_on_the_same_workers(results: dict[str, Any], placement: str) 
     assert max(rows) <= 1.05 * ROWS / 6
 
 
-@on_a_cluster
+@in_make_faults
 def test_an_executor_is_killed(results: dict[str, Any]) -> None:
     assert results["killed"]["killed"] == results["killed"]["without"]
     assert all_rows(results["killed"]["killed"]) == all_rows(results["input"])
 
 
-@on_a_cluster
+@in_make_faults
 def test_an_aggregate_is_that_of_plain_spark(results: dict[str, Any]) -> None:
     ours, plain = results["aggregate"]
     assert ours == plain

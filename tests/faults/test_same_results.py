@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,13 @@ from hypothesis import strategies as st
 
 import evenflow as ef
 from evenflow.spark import aggregate
+from extent import ALL
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import run_to_end, write_batches
 from spark.tables import rows_of, tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 PAIRS = [(name, "online") for name in sorted(ef.list_schemes())] + [
     (name, "planned") for name, kind in sorted(ef.list_schemes().items()) if kind.plannable
 ]

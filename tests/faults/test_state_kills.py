@@ -19,6 +19,7 @@ import pytest
 
 from evenflow.streams import Zipf
 from evenflow.testing import LocalCluster
+from extent import ALL, in_make_faults
 from faults.jobs.keyed import DRIVER, EXECUTOR, WORKER, remember, table
 from spark.stream_files import write_batches
 
@@ -27,7 +28,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.faults]
 JOB = Path(__file__).parent / "jobs" / "keyed.py"
 ROWS = 150
 POINTS = [*DRIVER, *WORKER]
-ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 FEW = {1: "written", 2: "processing", 3: "committed", 4: "saved"}  # 2 begins with other workers than 1
 
 
@@ -53,7 +53,7 @@ def test_state_and_outputs_are_those_of_an_undisturbed_run(tmp_path: Path, kills
     assert set(kills) - merges <= happened  # files are merged in some batches only
 
 
-@pytest.mark.skipif(not ALL, reason="a cluster of its own; EVENFLOW_FAULTS=all runs it")
+@in_make_faults
 @pytest.mark.timeout(3600)
 def test_executors_of_a_cluster_are_killed(tmp_path: Path) -> None:
     """Spark runs their tasks again on another; the query never stops."""
@@ -65,7 +65,7 @@ def test_executors_of_a_cluster_are_killed(tmp_path: Path) -> None:
     assert {marker.name for marker in tmp_path.glob("killed-*")} == {f"killed-{batch}" for batch in kills}
 
 
-@pytest.mark.skipif(not ALL, reason="many restarts; EVENFLOW_FAULTS=all runs them")
+@in_make_faults
 @pytest.mark.timeout(3600)
 def test_kills_at_any_moment(tmp_path: Path) -> None:
     """Kill everything at once, or one Python worker, after a while that chance says."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ import pyarrow as pa
 
 from evenflow.plan.join_build import KINDS
 from evenflow.spark import join
+from extent import ALL
 
-
-ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 TRIED = KINDS if ALL else ("full", "left_anti")
 
 

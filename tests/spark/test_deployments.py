@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,9 +21,9 @@ from evenflow.papers.deployments.harness import Cluster, Harness, Messages
 from evenflow.papers.experiment import RunConfig
 from evenflow.simulator import simulate
 from evenflow.testing import LocalCluster
+from extent import ALL
 
 pytestmark = pytest.mark.spark
-ALL = os.environ.get("EVENFLOW_FAULTS") == "all"
 
 
 def test_the_pipeline_serves_every_message_where_the_scheme_sends_it(spark: Any, tmp_path: Path) -> None:
