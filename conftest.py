@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,35 @@ def spark() -> Iterator[Any]:
     """One session for all tests of a process."""
     from evenflow.spark.session import local_session
 
-    session = local_session(**{"spark.app.name": "evenflow-tests", "spark.sql.shuffle.partitions": 4})
+    with pytest.MonkeyPatch.context() as environment:  # of the JVM, whose Python daemon is one of the tests
+        environment.setenv("PYTHONPATH", str(Path(__file__).parent / "tests"), prepend=os.pathsep)
+        session = local_session(
+            **{
+                "spark.app.name": "evenflow-tests",
+                "spark.python.daemon.module": "preloaded_daemon",
+                "spark.sql.shuffle.partitions": 4,
+            }
+        )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser without a window; a test that needs it says so where there is none."""
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("there is no browser here; apt-get install chromium chromium-driver to run this test")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium, which drives it, is missing")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    window = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    window.set_page_load_timeout(60)
+    yield window
+    window.quit()
 
 
 @pytest.fixture(scope="module")

@@ -113,6 +113,29 @@ def fill(
     show("fill", rows, as_json, HERE)
 
 
+@main.command()
+def causes(
+    names: Annotated[list[str] | None, typer.Argument(help="Studies to run. Default: all.")] = None,
+    as_json: Json = False,
+    quick: Quick = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Folder of real streams (Parquet, column 'key').", envvar="EVENFLOW_DATA"),
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write the tables to this Markdown page.")] = None,
+) -> None:
+    """Why claims of the papers differ: for each cause that docs/reproduction.md blames, a study of it.
+
+    Example: `python -m benchmarks causes found-late same-width`
+    """
+    from benchmarks.causes import write_page
+
+    rows = measure("causes", HERE, quick=quick, names=names or [], data=data)
+    if page is not None:
+        write_page(rows, page)
+    show("causes", rows, as_json, HERE)
+
+
 @main.command("all")
 def everything(as_json: Json = False, quick: Quick = False) -> None:
     """Run all studies, printing each as it finishes; JSON is one object with a list per study.

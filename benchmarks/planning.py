@@ -14,7 +14,7 @@ from typing import Any
 from evenflow.bench.measure import Progress, Row, silent
 from evenflow.report.tables import Table
 
-CASES = ((64_000, 1000), (12_800, 200), (100_000, 1000))  # keys, workers
+CASES = ((64_000, 1000), (12_800, 200), (100_000, 1600))  # keys, workers; all keys are named
 ROWS_PER_KEY = 20
 ROUNDS = 5
 FACTOR, EXTRA = 1.5, 1.0

@@ -61,6 +61,30 @@ def test_a_command_alone_shows_its_help() -> None:
     assert "routers" in run("bench").output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            "advise x --workers none",
+            "Invalid value for '--workers': 'none' is not a whole number; write 1000000 or 1e6.",
+        ),
+        (
+            "advise x --workers 4 --cost a",
+            "Invalid value for '--cost': 'a' is not a number; write 0.5 or 2e-5.",
+        ),
+        ("advise", "Missing argument 'DATA'; see 'evenflow advise --help'."),
+        ("bench spark --foo", "No such option: --foo; see 'evenflow bench spark --help'."),
+        ("wrong", "No such command 'wrong'; see 'evenflow --help'."),
+        ("--foo", "No such option: --foo; see 'evenflow --help'."),
+        ("bench wrong", "No such command 'wrong'; see 'evenflow bench --help'."),
+        ("demo --rounds 0", "--rounds is 0; run each at least once."),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(arguments: str, sentence: str) -> None:
+    done = CliRunner().invoke(main, arguments.split(), prog_name="evenflow")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"evenflow: {sentence}\n")
+
+
 def test_version() -> None:
     assert run("--version").stdout == f"evenflow {ef.__version__}\n"
 

@@ -28,7 +28,10 @@ def test_it_runs(
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda self: None)  # the session of all tests stays
     monkeypatch.setattr(sys, "argv", [str(path)])
+    setting = "spark.sql.autoBroadcastJoinThreshold"  # the one that an example changes
+    before = spark.conf.get(setting)
     runpy.run_path(str(path), run_name="__main__")
+    spark.conf.set(setting, before)
     assert capfd.readouterr().out.strip()
 
 

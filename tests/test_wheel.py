@@ -136,6 +136,8 @@ def test_the_core_is_six_packages_and_state_leaves_pyspark_to_the_cluster(wheel:
     assert "pyspark" not in closure(requirements(wheel, "state") - {"evenflow"})
     assert {"pyspark", "pandas"} <= requirements(wheel, "spark")
     assert "matplotlib" in requirements(wheel, "plots")
+    assert {"starlette", "uvicorn"} <= requirements(wheel, "dashboard")
+    assert not closure(requirements(wheel, "dashboard")) & {"pyspark", "matplotlib", "pandas"}
 
 
 def test_the_metadata_is_complete(wheel: Path) -> None:
@@ -152,6 +154,10 @@ def test_the_metadata_is_complete(wheel: Path) -> None:
         assert line in text
     assert "Keywords: " in text
     assert "evenflow/py.typed" in names
+    assert {"evenflow/charts/static/uplot.js", "evenflow/charts/static/uplot.LICENSE"} <= set(names)
+    assert {"evenflow/dashboard/static/dashboard.js", "evenflow/dashboard/templates/dashboard.html"} <= set(
+        names
+    )
     assert not [name for name in names if not name.startswith("evenflow")]  # no tests, no studies
 
 
@@ -180,7 +186,7 @@ def test_the_package_and_its_commands_work(core: Environment, tmp_path: Path) ->
     assert "### Recommended: " in advised.stdout, advised.stderr
     doctor = core.run("evenflow", "doctor")
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
-    for extra in ("spark", "state", "plots", "connect"):
+    for extra in ("spark", "state", "plots", "connect", "dashboard", "metrics"):
         assert f"pip install 'evenflow[{extra}]'" in doctor.stdout
 
 
@@ -195,6 +201,7 @@ SIMULATE = ("simulate", "--scheme", "key", "--stream", "zipf:messages=100", "--w
         (("reproduce", "choices/fig1"), "plots"),
         (("run",), "spark"),
         (("demo",), "spark"),
+        (("dashboard", "."), "dashboard"),
         (("bench", "spark"), "spark"),
         (("bench", "stateful"), "spark"),
         (("bench", "all"), "spark"),

@@ -15,7 +15,7 @@ import lazy_loader
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
-    from evenflow.advisor import advise
+    from evenflow.advisor import advise, advise_join
     from evenflow.keys import hash_keys
     from evenflow.plan import Plan
     from evenflow.schemes import Router, Scheme, WorkerReport, list_schemes, register, scheme
@@ -29,6 +29,7 @@ __all__ = [
     "Scheme",
     "WorkerReport",
     "advise",
+    "advise_join",
     "hash_keys",
     "list_schemes",
     "register",
@@ -41,7 +42,7 @@ if not TYPE_CHECKING:
         __name__,
         submodules=["schemes", "streams"],
         submod_attrs={
-            "advisor": ["advise"],
+            "advisor": ["advise", "advise_join"],
             "errors": ["EvenflowError"],
             "keys": ["hash_keys"],
             "plan": ["Plan"],

@@ -1,4 +1,4 @@
-"""The command line: ``evenflow schemes | simulate | advise | reproduce | run | demo | doctor | bench``.
+"""The command line: ``evenflow schemes | simulate | advise | reproduce | run | dashboard | demo | ...``.
 
 To add a command, write a module in :mod:`evenflow.commands` and register it at the end of this file. Bad
 input prints one sentence and exits with status 2; Ctrl-C prints one line and exits with 130. Commands import
@@ -12,13 +12,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from evenflow.commands import advise, bench, demo, doctor, reproduce, run, schemes, simulate
+from evenflow.commands import advise, bench, dashboard, demo, doctor, reproduce, run, schemes, simulate
 from evenflow.commands.terminal import notify
 from evenflow.errors import EvenflowError
+
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # click's, or the copy that newer typers have
 
 
 class Commands(TyperGroup):
     """The command group; prints errors as single sentences."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            raise _refused(error) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; a user error prints a sentence instead of a traceback."""
@@ -27,9 +36,22 @@ class Commands(TyperGroup):
         except EvenflowError as error:
             notify(str(error))
             raise typer.Exit(2) from None
+        except UsageError as error:
+            raise _refused(error) from None
         except KeyboardInterrupt:
             notify("interrupted.")
             raise typer.Exit(130) from None
+
+
+def _refused(error: Any) -> typer.Exit:
+    """Print what is wrong with the command line as one sentence."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group alone shows its help
+        raise error
+    sentence = " ".join(error.format_message().split()).rstrip(".")
+    if ";" not in sentence:  # our own say what to write instead
+        sentence += f"; see '{error.ctx.command_path if error.ctx else 'evenflow'} --help'"
+    notify(f"{sentence}.")
+    return typer.Exit(2)
 
 
 main = typer.Typer(
@@ -66,6 +88,7 @@ main.command("simulate")(simulate.simulate)
 main.command("advise")(advise.advise)
 main.command("reproduce")(reproduce.reproduce)
 main.command("run")(run.run)
+main.command("dashboard")(dashboard.dashboard)
 main.command("demo")(demo.demo)
 main.command("doctor")(doctor.doctor)
 main.add_typer(bench.bench, name="bench")

@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.papers import find
 from evenflow.papers.data import GENERATED
-from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving, reviews
+from evenflow.papers.evolving import EXPERIMENTS, TOGETHER, evolving
 from evenflow.papers.experiment import (
     DIFFERS,
     DIRECTION,
@@ -23,7 +23,6 @@ from evenflow.papers.experiment import (
 )
 from evenflow.papers.figures import relative
 from evenflow.papers.table import Table
-from evenflow.streams import open_stream
 
 FIGURES = [experiment.figure for experiment in EXPERIMENTS if experiment.figure != "fig4"]
 
@@ -274,17 +273,6 @@ def test_rules_of_counters_and_latency() -> None:
         assert verdicts("fig2", counters, *(rows(head=value) for value in (0.1, 0.06, 0.01))) == three
         costs = "SG costs up to 23 times FG at 128 workers"
         assert verdicts("fig3", costs, *(rows(SG=value) for value in (20.0, 5.0, 0.5))) == three
-
-
-def test_am_made_is_as_its_name_says() -> None:
-    name, small = reviews(RunConfig("small", GENERATED))
-    large = reviews(RunConfig("paper", GENERATED))[1]
-    assert name == "AM-made"
-    for spec, messages, keys in ((small, 791_000, 25_000), (large, 7_910_000, 250_000)):
-        stream = open_stream(spec)
-        assert stream.messages == messages
-        assert stream.keys_upper_bound() == keys
-    assert reviews(RunConfig("paper", GENERATED | {"AM-made": "mine.csv#product"}))[1] == "mine.csv#product"
 
 
 def test_rules_of_the_cluster() -> None:

@@ -16,7 +16,7 @@ from evenflow.papers.data import data_sets
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, RunConfig, judge
 from evenflow.papers.heterogeneous import EXPERIMENTS
 from evenflow.papers.heterogeneous.applications import measure_bound, measure_hitters, measure_tree
-from evenflow.papers.heterogeneous.loads import WP_LAW, bound, homes_of_hottest, measure_loads, measure_table
+from evenflow.papers.heterogeneous.loads import bound, homes_of_hottest, measure_loads, measure_table
 from evenflow.papers.heterogeneous.queues import (
     BINARY,
     measure_cluster,
@@ -64,13 +64,6 @@ def test_a_joining_scheme_is_in_the_comparisons() -> None:
     for figure in ("fig4", "fig7", "fig8", "fig9", "fig12", "fig13", "fig14"):
         points = find([f"heterogeneous/{figure}"])[0].points(_config(joining=("fill",)))
         assert any(point["symbol"] == "fill" for point in points)
-
-
-def test_the_law_that_stands_for_wp_has_its_hottest_key() -> None:
-    stream = open_stream(WP_LAW)
-    assert stream.messages == 22_000_000
-    weights = np.arange(1, 2_900_001, dtype=np.float64) ** -1.0552
-    assert weights[0] / weights.sum() == pytest.approx(0.0932, abs=5e-5)
 
 
 def test_loads_are_those_of_the_router() -> None:

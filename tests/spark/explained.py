@@ -7,11 +7,16 @@ from contextlib import redirect_stdout
 from typing import Any
 
 
-def exchanges(df: Any) -> tuple[int, int]:
-    """Return the number of shuffles and of broadcasts in the physical plan."""
+def explained(df: Any) -> str:
+    """Return the physical plan as text."""
     text = io.StringIO()
     with redirect_stdout(text):
         df.explain()
-    explained = text.getvalue()
-    broadcasts = explained.count("BroadcastExchange")
-    return explained.count("Exchange") - broadcasts, broadcasts
+    return text.getvalue()
+
+
+def exchanges(df: Any) -> tuple[int, int]:
+    """Return the number of shuffles and of broadcasts in the physical plan."""
+    text = explained(df)
+    broadcasts = text.count("BroadcastExchange")
+    return text.count("Exchange") - broadcasts, broadcasts

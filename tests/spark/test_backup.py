@@ -38,6 +38,7 @@ class Query:
     def __init__(self, spark: Any, folder: Path, **options: Any) -> None:
         self.spark, self.folder = spark, folder
         self.table = numbers(8)
+        self.source = folder / "in"
         self.state, self.checkpoint = folder / "state", folder / "checkpoint"
         self.options = {"checkpoint": self.checkpoint, "order_by": "number", **options}
         self.written = 0
@@ -45,19 +46,30 @@ class Query:
 
     def feed(self, files: int = 1) -> None:
         new = cut(self.table)[self.written : self.written + files]
-        write_batches(self.folder / "in", new, first=self.written)
+        write_batches(self.source, new, first=self.written)
         self.written += files
 
+    def moved(self, folder: Path) -> Query:
+        """Return a copy of the query in another folder, copies included, that reads the same files."""
+        moved = Query(self.spark, folder, **{**self.options, "checkpoint": folder / "checkpoint"})
+        moved.source, moved.written = self.source, self.written
+        moved.sunk.calls = list(self.sunk.calls)
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("in"))
+        return moved
+
     def run(self, **options: Any) -> Any:
-        query = start(self.spark, self.folder, self.sunk, **{**self.options, **options})
+        query = start(self.spark, self.folder, self.sunk, **self.settings(options))
         finish(query)
         return query
+
+    def settings(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"source": self.source, **self.options, **options}
 
     def refused(self, **options: Any) -> str:
         """Start, and return the sentence by which that was refused before Spark ran anything."""
         before = files_of(self.folder)
         with pytest.raises(EvenflowError) as refusal:
-            start(self.spark, self.folder, Sunk(), **{**self.options, **options})
+            start(self.spark, self.folder, Sunk(), **self.settings(options))
         assert files_of(self.folder) == before
         said = str(refusal.value)
         assert all(way in said for way in WAYS_OUT), said
@@ -144,21 +156,10 @@ CASES: list[tuple[Callable[[Query], dict[str, Any]], str, list[int], Any, int]] 
 ]
 
 
-@pytest.mark.parametrize(
-    ("spoil", "sentence", "left", "skipped", "batch"), CASES, ids=[case[0].__name__ for case in CASES]
-)
-def test_what_does_not_belong_together_is_refused(
-    spark: Any,
-    tmp_path: Path,
-    spoil: Callable[[Query], dict[str, Any]],
-    sentence: str,
-    left: list[int],
-    skipped: Any,
-    batch: int,
-) -> None:
-    query = Query(spark, tmp_path, using=Counting())
-    if spoil is delete_checkpoint:
-        query.options["checkpoint"] = f"file://{query.checkpoint}"
+@pytest.fixture(scope="module")
+def three_batches(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Query:
+    """A query after three batches, copied after the first and the last, with a fourth file to read."""
+    query = Query(spark, tmp_path_factory.mktemp("query"), using=Counting())
     query.feed()
     query.run()
     query.copy("first")
@@ -166,6 +167,25 @@ def test_what_does_not_belong_together_is_refused(
     query.run()
     query.copy("last")
     query.feed()
+    return query
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence", "left", "skipped", "batch"), CASES, ids=[case[0].__name__ for case in CASES]
+)
+def test_what_does_not_belong_together_is_refused(
+    spark: Any,
+    three_batches: Query,
+    tmp_path: Path,
+    spoil: Callable[[Query], dict[str, Any]],
+    sentence: str,
+    left: list[int],
+    skipped: Any,
+    batch: int,
+) -> None:
+    query = three_batches.moved(tmp_path)
+    if spoil is delete_checkpoint:
+        query.options["checkpoint"] = f"file://{query.checkpoint}"
     changed = spoil(query)
     assert re.search(sentence, query.refused(**changed))
     shutil.rmtree(tmp_path / "other", ignore_errors=True)
@@ -313,8 +333,9 @@ def test_a_backup_of_a_running_query(spark: Any, tmp_path: Path, order: tuple[st
     running = start(spark, tmp_path, query.sunk, **query.options)
 
     def feeding() -> None:
-        while not stopping.wait(0.3) and query.written < 59:  # one is left for the copy
-            query.feed()
+        while not stopping.wait(0.05) and query.written < 59:  # one is left for the copy
+            if query.written <= last_batch(query.state) + 2:  # a file ahead: the query never waits, nor lags
+                query.feed()
 
     feeder = threading.Thread(target=feeding)
     feeder.start()
@@ -348,12 +369,13 @@ def test_a_backup_of_a_running_query(spark: Any, tmp_path: Path, order: tuple[st
     assert held(read_state(spark, copy / "state")) == query.expected()
 
 
-def batches_more(root: Path, more: int) -> Callable[[], bool]:
-    def last() -> int:
-        return next((committed.batch for _, committed in history(root)), -1)
+def last_batch(root: Path) -> int:
+    return next((committed.batch for _, committed in history(root)), -1)
 
-    before = last()
-    return lambda: last() >= before + more
+
+def batches_more(root: Path, more: int) -> Callable[[], bool]:
+    before = last_batch(root)
+    return lambda: last_batch(root) >= before + more
 
 
 def test_rewinding(spark: Any, tmp_path: Path) -> None:
@@ -527,7 +549,7 @@ def test_requests_for_workers_of_other_clocks_and_states(
     running = query.run()
     assert running.loads().workers == 4
     with monkeypatch.context() as clock:
-        clock.setattr("evenflow.spark.state.query.time.time_ns", lambda: 1_000)
+        clock.setattr("evenflow.spark.state.requests.time.time_ns", lambda: 1_000)
         running.rescale(2)
     query.feed()
     assert query.run().loads().workers == 2

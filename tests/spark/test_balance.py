@@ -180,6 +180,52 @@ def test_many_rows_are_sampled_and_stay_even(spark: Any, monkeypatch: pytest.Mon
     assert "counted in all 100000 rows" in whole[0].explain()
 
 
+def test_more_workers_than_spark_can_schedule_are_refused(spark: Any) -> None:
+    with pytest.raises(ef.EvenflowError, match="workers is 1000000; pass at most 100000, since Spark runs a"):
+        spark.range(10).transform(balance("id", workers=10**6))
+
+
+def test_grouping_by_hash_counts_as_sketches_do(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second pass groups few keys, here of one and two frames, and sketches many."""
+    monkeypatch.setattr(key_counts, "FIRST_ROWS", 500)
+    few = spark.range(30_000).selectExpr("if(id % 3 = 0, 0, id % 700) as k")
+    other = spark.range(20_000).selectExpr("id % 60 as k")
+    grouped: list[int] = []
+    real = key_counts._grouped
+
+    def recorded(sides: Any, *arguments: Any) -> Any:
+        grouped.append(len(sides))
+        return real(sides, *arguments)
+
+    monkeypatch.setattr(key_counts, "_grouped", recorded)
+    for frames in ([few], [few, other]):
+        pairs = [(frame, "xxhash64(k)") for frame in frames]
+        options: dict[str, Any] = {"workers": 4, "sample": None, "seed": 0}
+        exact = key_counts.count_frequent_keys(pairs, buckets=256, **options)
+        assert grouped.pop() == len(frames)
+        monkeypatch.setattr(key_counts, "_MAX_GROUPED", 0)
+        sketched = key_counts.count_frequent_keys(pairs, buckets=256, **options)
+        assert not grouped
+        monkeypatch.setattr(key_counts, "_MAX_GROUPED", 1_000_000)
+        for (ours, all_rows), (theirs, fraction) in zip(exact, sketched, strict=True):
+            assert all_rows == fraction == 1.0
+            assert ours.total == theirs.total
+            assert dict(zip(ours.keys, ours.counts, strict=True)) == dict(
+                zip(theirs.keys, theirs.counts, strict=True)
+            )
+            assert ours.buckets is not None
+            assert theirs.buckets is not None
+            assert ours.buckets.tolist() == theirs.buckets.tolist()
+        distinct = [
+            found.distinct for found, _ in key_counts.count_frequent_keys(pairs, buckets=0, **options)
+        ]
+        assert distinct == [float(frame.distinct().count()) for frame in frames]
+        assert grouped.pop() == len(frames)
+    many = spark.range(30_000).selectExpr("id as k")
+    key_counts.count_frequent_keys([(many, "xxhash64(k)")], buckets=256, workers=4, sample=None, seed=0)
+    assert not grouped  # the first sample cannot list all of its keys
+
+
 def test_nulls_are_one_key_and_nan_another(spark: Any) -> None:
     table = pa.table({"k": pa.array([None] * 40 + [float("nan")] * 40 + [0.0] * 40 + [-0.0] * 40)})
     df = spark.createDataFrame(table)

@@ -15,10 +15,12 @@ from evenflow import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan, make_plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS
-from evenflow.spark import join
+from evenflow.spark import aggregate, apply, join
+from evenflow.spark.joining import hash_side
 from evenflow.spark.joining.join_keys import key_on_worker, partition_of
 from evenflow.spark.routing.plan_sql import CellNames, with_cells
-from spark.explained import exchanges
+from spark.aggregators import SCHEMA, Profile, plain
+from spark.explained import exchanges, explained
 from spark.tables import rows_of, tables
 
 pytestmark = pytest.mark.spark
@@ -80,9 +82,18 @@ def check(ours: Any, wanted: Any) -> None:
     how=st.sampled_from(KINDS),
     workers=st.sampled_from([1, 2, 7, 200]),
     planned=st.booleans(),
+    sorts=st.booleans(),
 )
 def test_equal_to_spark(
-    spark: Any, left: Any, right: int, rows: int, form: str, how: str, workers: int, planned: bool
+    spark: Any,
+    left: Any,
+    right: int,
+    rows: int,
+    form: str,
+    how: str,
+    workers: int,
+    planned: bool,
+    sorts: bool,
 ) -> None:
     from spark.tables import table
 
@@ -93,7 +104,10 @@ def test_equal_to_spark(
     if planned:
         keys = ["k", "word"] if form == "two names" else ["k"]
         options["plan"] = plan_for(ours, theirs, keys, workers, right)
-    check(*both_ways(ours, theirs, form, how, **options))
+    with pytest.MonkeyPatch.context() as patch:
+        if sorts:
+            patch.setattr(hash_side, "task_memory", lambda spark: 0.0)
+        check(*both_ways(ours, theirs, form, how, **options))
 
 
 def skewed(spark: Any, rows: int, hot: float, seed: int) -> Any:
@@ -128,7 +142,7 @@ def test_hot_keys(spark: Any, how: str, hot_left: float, hot_right: float) -> No
 
 def test_rows_out_are_even(spark: Any) -> None:
     """The rows that each partition writes, where most of the work is."""
-    left = skewed(spark, 60_000, 0.4, 1)
+    left = skewed(spark, 24_000, 0.4, 1)
     for how, right in {
         "inner": skewed(spark, 1000, 0.0, 2),
         "full": skewed(spark, 1000, 0.0, 2),
@@ -180,19 +194,84 @@ def test_a_key_for_every_worker(spark: Any) -> None:
         keys = key_on_worker(rng.integers(0, 2**64, 500, np.uint64), wanted)
         assert partition_of(keys, workers).tolist() == wanted.tolist()
         frame = spark.createDataFrame(pa.table({"i": np.arange(500), "key": keys}))
-        found = frame.repartition(workers, "key").select("i", F.spark_partition_id().alias("p")).orderBy("i")
+        if workers == 1000:  # a thousand tasks take long: the expression that Spark partitions by
+            found = frame.selectExpr("i", f"pmod(hash(key), {workers}) as p").orderBy("i")
+        else:
+            found = frame.repartition(workers, "key").select("i", F.spark_partition_id().alias("p"))
+            found = found.orderBy("i")
         assert [row["p"] for row in found.collect()] == wanted.tolist()
 
 
 def test_shuffles(spark: Any) -> None:
-    """Each side once; for semi and anti joins the right side's keys are made distinct first."""
+    """Each side once. Semi and anti joins first make the right side's keys distinct.
+
+    The right rows of the hot key are copied: a kind that keeps them also looks for those without a match.
+    """
     left, right = skewed(spark, 3000, 0.4, 1), skewed(spark, 600, 0.0, 2)
     got: list[Any] = []
     join(left, right, "k", workers=6, on_placed=got.append)
     plan = got[0].plan
-    wanted = {"inner": 2, "left": 2, "left_semi": 3, "left_anti": 3}
+    wanted = {"inner": 2, "left": 2, "right": 5, "full": 5, "left_semi": 3, "left_anti": 3}
+    assert set(wanted) == set(KINDS)
     for how, count in wanted.items():
-        assert exchanges(join(left, right, "k", how, plan=plan)) == (count, 0)
+        assert (how, exchanges(join(left, right, "k", how, plan=plan))) == (how, (count, 0))
+
+
+def test_a_side_is_hashed_only_if_a_task_could_hold_it(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = skewed(spark, 3000, 0.4, 1), skewed(spark, 600, 0.0, 2)
+    plan = plan_for(left, right, ["k"], 6, 1)
+    got: list[Any] = []
+    assert "ShuffledHashJoin" in explained(join(left, right, "k", plan=plan, on_placed=got.append))
+    assert "hash tables of the right" in got[0].explain()
+    assert "BuildLeft" in explained(join(right, left, "k", plan=plan))
+    assert "BuildRight" in explained(join(right, left, "k", "left_semi", plan=plan))  # the only way
+    size = hash_side.bytes_in_memory(right, 600)
+    assert size > 600 * 72
+    monkeypatch.setattr(hash_side, "task_memory", lambda spark: size - 1)
+    assert "SortMergeJoin" in explained(join(left, right, "k", plan=plan))
+    many = JoinPlan.from_json(plan.to_json().replace('"rows": [10000.0, 10000.0]', '"rows": [1e12, 1e12]'))
+    assert many.totals == (1e12, 1e12)
+    monkeypatch.setattr(hash_side, "task_memory", lambda spark: 1e12)
+    assert "SortMergeJoin" in explained(join(left, right, "k", plan=many))  # however well they compress
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"spark.master": "local[2]", "spark.driver.memory": "4g"}, (4096 - 300) * 2**20 * 0.6 / 4),
+        ({"spark.master": "local"}, (1024 - 300) * 2**20 * 0.6 / 2),
+        (
+            {"spark.master": "yarn", "spark.executor.memory": "8192m", "spark.executor.cores": "4"},
+            (8192 - 300) * 2**20 * 0.6 / 8,
+        ),
+        ({"spark.master": "spark://a:7077", "spark.executor.memory": "200m"}, 0.0),
+    ],
+)
+def test_what_a_task_is_granted(settings: dict[str, str], wanted: float) -> None:
+    class Session:
+        conf = settings
+
+    session: Any = Session()
+    assert hash_side.task_memory(session) == pytest.approx(wanted)
+
+
+def test_an_aggregate_follows_without_another_exchange(spark: Any) -> None:
+    left = skewed(spark, 3000, 0.4, 1).withColumnRenamed("row", "x2")
+    right = skewed(spark, 600, 0.0, 2).select("k", F.col("row").alias("r"))
+    got: list[Any] = []
+    joined = join(left, right, "k", workers=6, on_placed=got.append)
+    counted = joined.selectExpr(
+        "k", "x2 as user", "string(r) as word", "double(x2 % 16) as x", "timestamp_seconds(r) as ts"
+    )
+    placed: list[Any] = []
+    here = aggregate(counted, "k", Profile(), SCHEMA, plan=got[0].plan, on_placed=placed.append)
+    assert "stay where the join has put them" in placed[0].explain()
+    again = aggregate(counted, "k", Profile(), SCHEMA, workers=6)
+    assert exchanges(here)[0] == exchanges(joined)[0] + 1  # to merge
+    assert exchanges(again)[0] == exchanges(joined)[0] + 2
+    assert rows_of(here.collect()) == rows_of(plain(counted.groupBy("k")).collect())
+    with pytest.raises(EvenflowError, match="plan of a join"):  # whole groups have to be placed again
+        apply(counted, "k", lambda rows: rows, "k long", plan=got[0].plan)
 
 
 def test_numbers_of_different_types_meet(spark: Any) -> None:

@@ -295,14 +295,17 @@ def test_split_false_keeps_one_home_each(tmp_path: Path) -> None:
 def test_observed_rows_of_every_form_are_read() -> None:
     from pyspark.sql import Row
 
-    fields = ("total", "keys", "rows", "tail", "distinct", "pairs", "serial", "workers")
+    fields = (
+        "rows", "hot_keys", "rows_by_worker", "rows_by_bucket_home", "keys", "key_worker_pairs", "plan",
+        "workers", "rows_by_hash",
+    )  # fmt: skip
     items = [{"item": -1, "count": 7}]
-    values: tuple[Any, ...] = (7, items, [{"item": 2, "count": 7}], [], 1, 1, None, 4)
-    as_row = Row(*fields)(7, [Row(item=-1, count=7)], [Row(item=2, count=7)], [], 1, 1, None, 4)
+    values: tuple[Any, ...] = (7, items, [{"item": 2, "count": 7}], [], 1, 1, None, 4, [])
+    as_row = Row(*fields)(7, [Row(item=-1, count=7)], [Row(item=2, count=7)], [], 1, 1, None, 4, [])
     schema = {"fields": [{"name": name} for name in fields]}
     inner = {"fields": [{"name": "item"}, {"name": "count"}]}
     items_inside = [[{"values": [-1, 7], "schema": inner}], [{"values": [2, 7], "schema": inner}], []]
-    wrapped = json.loads(json.dumps({"values": [7, *items_inside, 1, 1, None, 4], "schema": schema}))
+    wrapped = json.loads(json.dumps({"values": [7, *items_inside, 1, 1, None, 4, []], "schema": schema}))
     for form in (as_row, dict(zip(fields, values, strict=True)), wrapped, Row(**wrapped)):
         got = BatchStats.from_row(form, 3)
         assert (got.total, got.keys.tolist(), got.rows.tolist()) == (7.0, [2**64 - 1], [0, 0, 7, 0])

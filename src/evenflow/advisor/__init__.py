@@ -2,15 +2,18 @@
 
 from evenflow.advisor.advice import Advice, advise
 from evenflow.advisor.compare import Outcome, compare, contenders
+from evenflow.advisor.join_advice import JoinAdvice, advise_join
 from evenflow.advisor.profile import Profile, profile
 from evenflow.advisor.recommend import Recommendation, recommend
 
 __all__ = [
     "Advice",
+    "JoinAdvice",
     "Outcome",
     "Profile",
     "Recommendation",
     "advise",
+    "advise_join",
     "compare",
     "contenders",
     "profile",

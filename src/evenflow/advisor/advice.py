@@ -208,7 +208,7 @@ def advise(
     cores = workers if cores is None else min(cores, workers)
     if sample is not None:
         sample = max(1, min(sample, MOST_BITS // workers))
-    opened, total = _open(data, key, time, sample, seed)
+    opened, total = open_data(data, key, time, sample, seed)
     known = opened.messages or 0  # 0 for files whose number of rows is known only after reading them
     taken = take_sample(opened, sample, _reading(watch, min(sample or known, known)))
     if total is not None:
@@ -242,7 +242,7 @@ def _part(watch: Watch | None, before: int, total: int) -> Watch | None:
     return None if watch is None else lambda done, _, what: watch(before + done, total, what)
 
 
-def _open(
+def open_data(
     data: Any, key: str | Sequence[str] | None, time: str | None, sample: int | None, seed: int
 ) -> tuple[Stream, int | None]:
     """Return the stream, and the number of all rows if it has only some of them."""

@@ -4,4 +4,4 @@ One module per benchmark, each with ``run(quick, progress) -> rows`` and ``table
 between interleaved runs. Results, and studies that are not shipped, are in the repository's ``benchmarks/``.
 """
 
-BENCHMARKS = ("routers", "spark", "stateful")
+BENCHMARKS = ("routers", "spark", "join", "stateful")

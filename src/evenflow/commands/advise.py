@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, announce_compilation, columns, notify, print_json, progress
+from evenflow.commands.terminal import (
+    Json,
+    announce_compilation,
+    columns,
+    notify,
+    number,
+    print_json,
+    print_paragraph,
+    print_recommendation,
+    progress,
+    whole,
+)
 from evenflow.errors import EvenflowError
 from evenflow.files import check_output
 
@@ -26,9 +34,18 @@ def advise(
             help="A file, folder or glob pattern as path#column, or a generator such as zipf:z=1.4,keys=1e5.",
         ),
     ],
-    workers: Annotated[int, typer.Option(help="Number of workers (Spark partitions).")],
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers (Spark partitions).")
+    ],
     key: Annotated[list[str] | None, typer.Option(help="Key column; repeat for a composite key.")] = None,
     time: Annotated[str | None, typer.Option(help="Time column, for the figure over time.")] = None,
+    join: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Predict a join of DATA with this side instead, on the same key."),
+    ] = None,
+    how: Annotated[
+        str, typer.Option(help="Kind of the join: inner, left, right, full, left_semi or left_anti.")
+    ] = "inner",
     mergeable: Annotated[
         bool,
         typer.Option("--mergeable", help="Partial results can be merged, so keys may be split (default)."),
@@ -38,15 +55,21 @@ def advise(
     ] = False,
     stateless: Annotated[bool, typer.Option("--stateless", help="The job keeps no state per key.")] = False,
     cores: Annotated[
-        int | None, typer.Option(help="Number of cores of the cluster. Default: one per worker.")
+        int | None,
+        typer.Option(
+            parser=whole, metavar="COUNT", help="Number of cores of the cluster. Default: one per worker."
+        ),
     ] = None,
     cost: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Processing time per row, if known, such as 2e-5.")
+        float | None,
+        typer.Option(
+            parser=number, metavar="SECONDS", help="Processing time per row, if known, such as 2e-5."
+        ),
     ] = None,
     sample: Annotated[
         str, typer.Option(metavar="ROWS", help="Maximum number of rows to read, or 'all'.")
     ] = "2e6",
-    seed: Annotated[int, typer.Option(help="Seed of the hash functions.")] = 0,
+    seed: Annotated[int, typer.Option(parser=whole, metavar="SEED", help="Seed of the hash functions.")] = 0,
     as_json: Json = False,
     html: Annotated[
         Path | None, typer.Option(help="Also write a self-contained HTML report with figures.")
@@ -55,9 +78,23 @@ def advise(
     """Sample your data and recommend a scheme, with PySpark code to paste.
 
     Example: `evenflow advise events.parquet --key user_id --workers 64 --html report.html`
+
+    Example: `evenflow advise events.parquet --join users.parquet --key user_id --how left --workers 64`
     """
     work = _work(mergeable, one_owner, stateless)
     rows = _rows(sample)
+    if join is not None:
+        given = {"--time": time, "--cores": cores, "--cost": cost, "--html": html}
+        given |= {"--mergeable": mergeable, "--one-owner": one_owner, "--stateless": stateless}
+        for option, value in given.items():
+            if value:
+                raise EvenflowError(f"{option} says nothing about a join; omit it, or omit --join.")
+        from evenflow.commands.advise_join import show_join_advice
+
+        show_join_advice(data, join, columns(key), workers, how, rows, seed, as_json)
+        return
+    if how != "inner":
+        raise EvenflowError(f"--how is {how!r}, but there is no --join.")
     if html is not None:
         from evenflow.extras import require
 
@@ -91,7 +128,7 @@ def advise(
         return
     _show(advice)
     if html is not None:
-        _print_paragraph(f"Wrote the report to {html}.")
+        print_paragraph(f"Wrote the report to {html}.")
 
 
 def _show_first(advice: Advice) -> None:
@@ -101,7 +138,7 @@ def _show_first(advice: Advice) -> None:
 
     show([facts_table(advice)])
     for remark in remarks(advice):
-        _print_paragraph(remark)
+        print_paragraph(remark)
     typer.echo()
     show([hottest_table(advice)])
     typer.echo()
@@ -115,20 +152,7 @@ def _show(advice: Advice) -> None:
 
     show([schemes_table(advice)])
     chosen = advice.recommendation
-    is_terminal = sys.stdout.isatty()
-    heading = f"Recommended: {label_of(chosen.outcome)}"
-    typer.echo()
-    typer.secho(heading if is_terminal else f"### {heading}", bold=True)
-    _print_paragraph(chosen.reason)
-    typer.echo(f"\n{chosen.code}" if is_terminal else f"\n```python\n{chosen.code}\n```")
-    for note in chosen.notes:
-        _print_paragraph(note)
-
-
-def _print_paragraph(text: str) -> None:
-    """Print a paragraph, wrapped on a terminal."""
-    width = shutil.get_terminal_size().columns
-    typer.echo("\n" + (textwrap.fill(text, width) if sys.stdout.isatty() else text))
+    print_recommendation(label_of(chosen.outcome), chosen.reason, chosen.code, chosen.notes)
 
 
 def _work(mergeable: bool, one_owner: bool, stateless: bool) -> str:

@@ -23,7 +23,9 @@ Quick = Annotated[bool, typer.Option("--quick", help="Fewer, smaller runs: rough
 @bench.command()
 def routers(
     as_json: Json = False,
-    workers: Annotated[int, typer.Option(help="Number of workers; the limits apply to 100.")] = 100,
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers; the limits apply to 100.")
+    ] = 100,
     messages: Annotated[
         int, typer.Option(parser=whole, metavar="COUNT", help="Messages per stream, such as 1e7.")
     ] = 10_000_000,
@@ -44,6 +46,23 @@ def spark(as_json: Json = False, quick: Quick = False) -> None:
     """
     _needs_spark("spark")
     show("spark", measure("spark", quick=quick), as_json)
+
+
+@bench.command()
+def join(
+    as_json: Json = False,
+    quick: Quick = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this: bare, kinds, or a case such as 'full outer'; may be repeated."),
+    ] = None,
+) -> None:
+    """Joins of skewed tables: evenflow's compared with Spark's, adaptive execution and salting by hand.
+
+    Example: `evenflow bench join --quick --only inner`
+    """
+    _needs_spark("join")
+    show("join", measure("join", quick=quick, only=only or ()), as_json)
 
 
 @bench.command()
@@ -103,7 +122,7 @@ def _needs_spark(name: str) -> None:
     """Report a missing extra up front, not after minutes of measuring."""
     from evenflow.extras import require
 
-    if name in {"spark", "stateful"}:
+    if name in {"spark", "join", "stateful"}:
         require("pyspark", "spark", f"evenflow bench {name}")
     if name == "stateful":
         require("deltalake", "state", f"evenflow bench {name}")

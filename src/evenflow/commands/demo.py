@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evenflow.commands.dashboard import beside
 from evenflow.commands.run import session
-from evenflow.commands.terminal import Json, notify, print_json
+from evenflow.commands.terminal import Json, notify, number, print_json, whole
+from evenflow.errors import EvenflowError
 from evenflow.files import check_output
 from evenflow.java import SHORT_RUNS
 
@@ -60,16 +62,31 @@ def demo(
         Path,
         typer.Option(help="Parquet file with a column 'key'; if missing, only the generated stream runs."),
     ] = WORDS,
-    workers: Annotated[int, typer.Option(help="Number of workers, each a Python process.")] = 16,
-    rows: Annotated[int, typer.Option(help="Rows per micro-batch.")] = 32_000,
-    work: Annotated[float, typer.Option(help="Microseconds of work per row.")] = 400.0,
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers, each a Python process.")
+    ] = 16,
+    rows: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="Rows per micro-batch.")] = 32_000,
+    work: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="Microseconds of work per row.")
+    ] = 400.0,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Runs of each, taken in turn; the fastest counts (busy machines).")
+        int,
+        typer.Option(
+            parser=whole,
+            metavar="COUNT",
+            help="Runs of each, taken in turn; the fastest counts (busy machines).",
+        ),
     ] = 1,
     html: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("demo/index.html"),
     figure: Annotated[
         Path | None, typer.Option(help="Also plot the loads of the first stream to this file.")
     ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Also show the runs in a browser while they last.")
+    ] = False,
+    dashboard_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
+    ] = 8700,
     as_json: Json = False,
 ) -> None:
     """Compare plain hashing with evenflow on streams of skewed keys, on local Spark.
@@ -79,6 +96,8 @@ def demo(
     from evenflow.extras import require
     from evenflow.report.tables import show
 
+    if rounds < 1:
+        raise EvenflowError(f"--rounds is {rounds}; run each at least once.")
     require("pyspark", "spark", "evenflow demo")
     require("matplotlib", "plots", "evenflow demo")
     from evenflow.report.page import SUFFIXES
@@ -93,14 +112,18 @@ def demo(
             )
         else:
             notify(f"{words} not found; using the generated stream only.")
-        with _watched(streams, workers) as watch, session(f"local[{workers}]", 2, SHORT_RUNS) as spark:
+        with (
+            beside(dashboard, dashboard_port, "evenflow demo --dashboard") as show_control,
+            _watched(streams, workers) as watch,
+            session(f"local[{workers}]", 2, SHORT_RUNS) as spark,
+        ):
             for scheme in SCHEMES:
                 warm_up = f"zipf:z=1,keys=1000,messages={2 * workers}"
                 _run(spark, Stream("warm-up", warm_up), scheme, workers, 0.0, rows, lambda stream: None)
             for stream in streams:
                 for scheme in SCHEMES * rounds:
                     before = stream.runs.get(scheme)
-                    _run(spark, stream, scheme, workers, work, rows, watch)
+                    _run(spark, stream, scheme, workers, work, rows, watch, show_control)
                     stream.runs[scheme] = _fastest(before, stream.runs[scheme])
     from evenflow.report.demo import draw_before_and_after, write_demo
     from evenflow.report.style import save
@@ -146,14 +169,23 @@ def _cut(batches: Iterator[Any], folder: Path) -> str:
     import pyarrow.parquet as pq
 
     folder.mkdir()
-    for number, keys in zip(range(BATCHES), batches, strict=False):
-        path = folder / f"{number:04}.parquet"
+    for batch, keys in zip(range(BATCHES), batches, strict=False):
+        path = folder / f"{batch:04}.parquet"
         pq.write_table(pa.table({"key": keys}), path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # read in this order
+        os.utime(path, (1_700_000_000 + batch, 1_700_000_000 + batch))  # read in this order
     return str(folder)
 
 
-def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, rows: int, watch: Any) -> None:
+def _run(
+    spark: Any,
+    stream: Stream,
+    scheme: str,
+    workers: int,
+    work: float,
+    rows: int,
+    watch: Any,
+    show_control: Any = lambda control, name: None,
+) -> None:
     """Run a stream through a scheme."""
     from evenflow.apps.counting import Counting
     from evenflow.runner.pipeline import Job, Progress
@@ -170,7 +202,12 @@ def _run(spark: Any, stream: Stream, scheme: str, workers: int, work: float, row
     opened = open_input(spark, stream.source, ["key"], rows_per_batch=rows)
     start = time.perf_counter()
     mode = "planned" if scheme == "key" else "online"  # online routers adapt from the first row
-    run_job(Job(opened, Counting(work=work), workers, scheme_named(scheme), mode), update)
+    name = f"{stream.name}, {NAMES[scheme]}"
+    job = Job(
+        opened, Counting(work=work), workers, scheme_named(scheme), mode,
+        on_control=lambda control: show_control(control, name),
+    )  # fmt: skip
+    run_job(job, update)
     state.seconds = time.perf_counter() - start
     watch(stream)
 

@@ -117,6 +117,18 @@ def figures() -> Check:
     )
 
 
+def dashboard() -> Check:
+    """Check the web server of the dashboard."""
+    found = _version("starlette") if _version("uvicorn") else None
+    return _optional("dashboard", found or "none", found is None, "open the dashboard", "dashboard")
+
+
+def metrics() -> Check:
+    """Check the client of Prometheus."""
+    found = _version("prometheus-client")
+    return _optional("Prometheus client", found or "none", found is None, "serve metrics", "metrics")
+
+
 def _optional(what: str, found: str, missing: bool, use: str, extra: str) -> Check:
     to_do = f"To {use}, run: pip install 'evenflow[{extra}]'" if missing else ""
     return Check(what, found, to_do, needed=False)
@@ -178,5 +190,6 @@ def _version(package: str) -> str | None:
 
 
 CHECKS: tuple[Callable[[], Check], ...] = (
-    python, java_runs, pyspark, worker_python, connect, delta, figures, compiled, memory, disk,
+    python, java_runs, pyspark, worker_python, connect, delta, figures, dashboard, metrics, compiled, memory,
+    disk,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from evenflow.commands.terminal import Json, notify, print_json, progress
+from evenflow.commands.terminal import Json, notify, number, print_json, progress, whole
 
 
 def reproduce(
@@ -24,7 +24,12 @@ def reproduce(
     master: Annotated[
         str | None, typer.Option(help="With --on spark: the cluster. Default: local, one slot per worker.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Parallel processes; 0 is one per core. Spark uses one.")] = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            parser=whole, metavar="COUNT", help="Parallel processes; 0 is one per core. Spark uses one."
+        ),
+    ] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -52,7 +57,12 @@ def reproduce(
         typer.Option(help="PAPER or PAPER/FIGURE: measure only this now; judge whatever is finished."),
     ] = None,
     minutes: Annotated[
-        float, typer.Option(help="Begin no measurement after so many minutes, and say what is left.")
+        float,
+        typer.Option(
+            parser=number,
+            metavar="NUMBER",
+            help="Begin no measurement after so many minutes, and say what is left.",
+        ),
     ] = float("inf"),
     page: Annotated[Path | None, typer.Option(help="Also write the verdicts to this Markdown file.")] = None,
     summary_file: Annotated[

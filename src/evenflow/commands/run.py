@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evenflow.commands.dashboard import beside
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
 from evenflow.errors import EvenflowError, first_line
@@ -62,7 +63,9 @@ def run(
         list[str] | None,
         typer.Option(help="Key column; repeat for a composite key. Text files: the words."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Number of workers (partitions).")] = 8,
+    workers: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of workers (partitions).")
+    ] = 8,
     scheme: Annotated[
         str, typer.Option(help="Scheme, with parameters after a colon.", autocompletion=complete_scheme)
     ] = "fill",
@@ -75,7 +78,9 @@ def run(
             autocompletion=complete_app,
         ),
     ] = "count",
-    top: Annotated[int, typer.Option(help="How many keys (or classes) to keep and show.")] = 10,
+    top: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="How many keys (or classes) to keep and show.")
+    ] = 10,
     master: Annotated[
         str, typer.Option(help="Spark master: local[*], spark://host:7077, or sc://host for Connect.")
     ] = "local[*]",
@@ -101,6 +106,19 @@ def run(
         ),
     ] = None,
     rate: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="rate: rows per second.")] = 10_000,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Also show the run in a browser while it lasts.")
+    ] = False,
+    dashboard_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
+    ] = 8700,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port while the run lasts."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(help="Address of the metrics; 0.0.0.0 lets other machines scrape them.")
+    ] = "127.0.0.1",
     as_json: Json = False,
     list_apps: Annotated[
         bool,
@@ -134,12 +152,20 @@ def run(
 
     rows = source or wanted.source
     check_source(rows)
-    with session(master, workers) as spark, _shown(wanted, top) as watch:
+    with (
+        beside(dashboard, dashboard_port, "evenflow run --dashboard") as show,
+        _measured(metrics_port, metrics_host) as measure,
+        session(master, workers) as spark,
+        _shown(wanted, top) as watch,
+    ):
         watch.status(f"Spark started; running {wanted.name} on {rows}")
         opened = open_input(
             spark, rows, key or [], rate=rate, rows_per_batch=batch, follow=follow, keys=wanted.keys
         )
-        job = Job(opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once)
+        job = Job(
+            opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once,
+            on_control=lambda control: (show(control, wanted.name), measure(control, wanted.name)),
+        )  # fmt: skip
         with _deferred_interrupts(watch):
             stopped = False
             try:
@@ -216,6 +242,27 @@ def _standard_error_to(file: int) -> Iterator[None]:
         os.dup2(own, 2)
         os.close(own)
         os.close(file)
+
+
+@contextmanager
+def _measured(port: int | None, host: str) -> Iterator[Any]:
+    """Serve metrics, if there is a port for them; yield the function that adds a path to them."""
+    if port is None:
+        yield lambda path, name: None
+        return
+    from evenflow.extras import require
+
+    require("prometheus_client", "metrics", "evenflow run --metrics-port")
+    from evenflow.history.watch import Watched
+    from evenflow.metrics.collector import Metrics, serve
+
+    metrics = Metrics([])
+    stop = serve(metrics, port, host)
+    notify(f"metrics: http://{host}:{port}/metrics")
+    try:
+        yield lambda path, name: metrics.watch(Watched(path, name))
+    finally:
+        stop()
 
 
 class Watch:

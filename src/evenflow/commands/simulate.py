@@ -14,6 +14,7 @@ from evenflow.commands.terminal import (
     announce_compilation,
     columns,
     notify,
+    number,
     print_json,
     progress,
     whole,
@@ -45,9 +46,16 @@ def simulate(
         typer.Option(help="A generator, zipf:z=1.4,keys=1e5,messages=1e7,seed=1, or a file, path#column."),
     ],
     workers: Annotated[str, typer.Option(metavar="N[,N2..]", help="Numbers of workers.")] = "100",
-    sources: Annotated[int, typer.Option(help="Number of sources, each with its own router.")] = 5,
+    sources: Annotated[
+        int, typer.Option(parser=whole, metavar="COUNT", help="Number of sources, each with its own router.")
+    ] = 5,
     seed: Annotated[
-        int, typer.Option(help="Seed of hashes, feed and arrivals; generators take their own seed=.")
+        int,
+        typer.Option(
+            parser=whole,
+            metavar="SEED",
+            help="Seed of hashes, feed and arrivals; generators take their own seed=.",
+        ),
     ] = 0,
     key: Annotated[
         list[str] | None, typer.Option(help="Files: key column; repeat for a composite key.")
@@ -58,7 +66,11 @@ def simulate(
     ] = "shuffle",
     head: Annotated[
         float | None,
-        typer.Option(help="Also measure the head: keys with at least this share of the messages."),
+        typer.Option(
+            parser=number,
+            metavar="NUMBER",
+            help="Also measure the head: keys with at least this share of the messages.",
+        ),
     ] = None,
     resources: Annotated[
         str | None,
@@ -72,21 +84,28 @@ def simulate(
     ] = None,
     rate: Annotated[
         float | None,
-        queue_option(help="Messages per second. Default: the stream's own times, or 10000."),
+        queue_option(
+            parser=number,
+            metavar="NUMBER",
+            help="Messages per second. Default: the stream's own times, or 10000.",
+        ),
     ] = None,
     load: Annotated[
         str | None,
         queue_option(help="Scale capacities to this utilisation (0.8); 'none' uses them as given."),
     ] = None,
     arrivals: Annotated[str | None, queue_option(help="regular or poisson.")] = None,
-    cost: Annotated[float | None, queue_option(help="Work per message (1).")] = None,
+    cost: Annotated[
+        float | None, queue_option(parser=number, metavar="NUMBER", help="Work per message (1).")
+    ] = None,
     service: Annotated[str | None, queue_option(help="constant or exponential.")] = None,
     warm_up: Annotated[
         int | None,
         queue_option(parser=whole, metavar="COUNT", help="Exclude the first COUNT messages from latencies."),
     ] = None,
     feedback_delay: Annotated[
-        float | None, queue_option(help="Seconds until worker reports reach the sources.")
+        float | None,
+        queue_option(parser=number, metavar="NUMBER", help="Seconds until worker reports reach the sources."),
     ] = None,
     rescale: Annotated[
         str | None,
@@ -105,9 +124,15 @@ def simulate(
             parser=whole, metavar="COUNT", help="Workers send partial results every COUNT messages."
         ),
     ] = None,
-    aggregate_cost: Annotated[float | None, event_option(help="Seconds to merge one partial result.")] = None,
+    aggregate_cost: Annotated[
+        float | None,
+        event_option(parser=number, metavar="NUMBER", help="Seconds to merge one partial result."),
+    ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Number of processes. Default: depends on the amount of work.")
+        int | None,
+        typer.Option(
+            parser=whole, metavar="COUNT", help="Number of processes. Default: depends on the amount of work."
+        ),
     ] = None,
     as_json: Json = False,
     csv: Annotated[

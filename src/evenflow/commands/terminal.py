@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -29,6 +31,24 @@ def notify(message: str) -> None:
     typer.echo(f"evenflow: {message}", err=True)
 
 
+def print_paragraph(text: str) -> None:
+    """Print a paragraph, wrapped on a terminal."""
+    width = shutil.get_terminal_size().columns
+    typer.echo("\n" + (textwrap.fill(text, width) if sys.stdout.isatty() else text))
+
+
+def print_recommendation(what: str, reason: str, code: str, notes: Sequence[str]) -> None:
+    """Print a recommendation with its reason, code to paste, and notes."""
+    is_terminal = sys.stdout.isatty()
+    heading = f"Recommended: {what}"
+    typer.echo()
+    typer.secho(heading if is_terminal else f"### {heading}", bold=True)
+    print_paragraph(reason)
+    typer.echo(f"\n{code}" if is_terminal else f"\n```python\n{code}\n```")
+    for note in notes:
+        print_paragraph(note)
+
+
 def whole(text: str) -> int:
     """Parse a whole number written as 1000000 or 1e6 (for typer options).
 
@@ -39,6 +59,18 @@ def whole(text: str) -> int:
         return read_whole(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.") from None
+
+
+def number(text: str) -> float:
+    """Parse a number (for typer options).
+
+    >>> number("2e-5")
+    2e-05
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number; write 0.5 or 2e-5.") from None
 
 
 def columns(key: list[str] | None) -> str | list[str] | None:

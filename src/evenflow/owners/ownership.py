@@ -156,6 +156,19 @@ class Ownership:
             return self._stay(self.batch, f"there are already {workers} workers", {})
         return self._change_workers(int(workers), self.batch, "requested", {})
 
+    def rebalance(self) -> Decision:
+        """Adopt the scheme's next plan from the next batch on, whatever it moves."""
+        counted, shares = self.frequencies.counted(), self._shares()
+        plan = self.plans.following(self.plan, self.workers, counted, shares)
+        moves = moved(self.plan, plan, counted, self.costs)
+        if moves.weight == 0:
+            name = self.plans.scheme.name
+            return self._stay(self.batch, f"rebalancing was requested; {name} would move nothing", {})
+        before = imbalance(self.plan, counted, self.costs, shares)
+        numbers = _plan_numbers(before, imbalance(plan, counted, self.costs, shares)) | _move_numbers(moves)
+        self._adopt(plan, shares)
+        return Decision(self.batch, True, "rebalancing was requested", self.workers, self.workers, numbers)
+
     def _bucket_rows(self, measured: Measured) -> Float64Array | None:
         size = self.plan.buckets.size
         if measured.buckets is not None and len(measured.buckets) != size:

@@ -18,7 +18,6 @@ import pandas as pd
 
 import evenflow as ef
 from evenflow.papers import rules as r
-from evenflow.papers.data import GENERATED
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Bars, Lines, relative
 from evenflow.papers.grid import at, grid, joined, schemes, streams
@@ -39,6 +38,7 @@ _Points = Callable[[RunConfig], list[Row]]
 BLOCK, BLOCKS = 250, 40  # messages after a change: the hottest key has 150 of a block
 SATURATED = "Queueing model at shuffle grouping's saturation."
 PRODUCTS = ("AM", "AM-many", "AM-made")
+MEMES = ("MT", "MT-made")
 MADE = (
     "AM-made has the paper's messages per key; a key has 5 percent of the messages, another one in each of "
     "50 parts. Its exponent, 0.6, gives SG the paper's memory at 128 workers."
@@ -48,22 +48,6 @@ MADE = (
 def evolving(z: float, messages: float, seed: int = 1, keys: float = 1e5) -> str:
     """Spell the time-evolving Zipf stream."""
     return f"evolving:z={z},keys={int(keys)},messages={int(messages)},seed={seed}"
-
-
-def reviews(config: RunConfig) -> tuple[str, str]:
-    """Return AM-made: the user's, or one generated with AM's messages per key (small: a tenth of them)."""
-    spec = config.stream("AM-made")
-    if spec == GENERATED["AM-made"] and not config.small:
-        spec = "drift:z=0.6,keys=250000,messages=7910000,share=0.05,steps=50,seed=21"
-    return "AM-made", spec
-
-
-def _products(config: RunConfig) -> list[tuple[str, str]]:
-    return [*streams("AM", "AM-many")(config), reviews(config)]
-
-
-def _real_streams(config: RunConfig) -> list[tuple[str, str]]:
-    return [*_products(config), *streams("MT")(config)]
 
 
 # Points
@@ -151,9 +135,10 @@ def _sketches(config: RunConfig) -> list[tuple[str, str, Row]]:
 
 
 _MESSAGES, _SKEWS, _SCALES = at(1e6, 5e6), at((1.0, 2.0), SKEWS), at((16, 128), WORKERS)
+_REAL_STREAMS = streams(*PRODUCTS, *MEMES)
 _SUBJECTS = ("shuffle", "partial-key", "d-choices", "w-choices", "fish", "fill")
-_SKETCH_POINTS = grid(_subject_point, data=_products, workers=_SCALES, subject=_sketches)
-_REAL_POINTS = grid(_real_point, data=_real_streams, workers=_SCALES, scheme=schemes(*_SUBJECTS))
+_SKETCH_POINTS = grid(_subject_point, data=streams(*PRODUCTS), workers=_SCALES, subject=_sketches)
+_REAL_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=_SCALES, scheme=schemes(*_SUBJECTS))
 _ZIPF_POINTS = grid(_zipf_point, workers=_SCALES, z=_SKEWS, messages=_MESSAGES,
                     seed=at(1, tuple(range(1, 11))), scheme=schemes(*_SUBJECTS, "key"))  # fmt: skip
 # all tuples of Table 2 as one stream: memory grows with its length
@@ -164,7 +149,7 @@ _ALONE_POINTS = grid(_zipf_point, z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2
                      label=ALONE, workers=128, sources=1)  # fmt: skip
 _CHURN_POINTS = grid(workers=at(64, WORKERS), change=(1, -1), z=_SKEWS, ring=(True, False),
                      messages=at(1_000_000, 5_000_000))  # fmt: skip
-_CLUSTER_POINTS = grid(_real_point, data=_real_streams, workers=128, sources=SOURCES, scheme=schemes(
+_CLUSTER_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=128, sources=SOURCES, scheme=schemes(
     "key", "partial-key", "d-choices", "w-choices", "shuffle", "fish", "fill"))  # fmt: skip
 
 
@@ -305,7 +290,7 @@ _figure = partial(Experiment, "evolving")
 
 # fmt: off
 EXPERIMENTS = [
-    _figure("table2", "The streams", "Counted.", data_points("MT", "AM", "AM-many", "AM-made"), measure_data,
+    _figure("table2", "The streams", "Counted.", data_points(*MEMES, *PRODUCTS), measure_data,
             None, (
         Claim("6.1", "sizes of MT and AM", "MT 49.21 M, 0.39 M keys; AM 7.91 M, 0.25 M keys",
               same_streams(MT=(49.21e6, 0.39e6, None), AM=(7.91e6, 0.25e6, None))),

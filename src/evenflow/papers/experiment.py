@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenflow.errors import EvenflowError
+from evenflow.papers.data import FULL
 
 Row = dict[str, Any]
 Rows = Sequence[Row]
@@ -47,12 +48,15 @@ class RunConfig:
         return small if self.small else paper
 
     def stream(self, name: str) -> str:
-        """Return the stream that stands in for a data set of the papers, such as WP."""
+        """Return the stream that stands in for a data set of the papers, such as WP.
+
+        A generated one has the paper's size at scale paper.
+        """
         if name not in self.data:
             raise EvenflowError(f"there is no data set {name!r}; known are {', '.join(sorted(self.data))}.")
         if name not in self.asked:
             self.asked.append(name)
-        return self.data[name]
+        return self.data[name] if self.small else FULL.get(self.data[name], self.data[name])
 
     def schemes(self, *names: str) -> list[str]:
         """Return the schemes of a figure and those that join it."""

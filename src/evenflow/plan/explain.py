@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,18 +37,43 @@ def explain(
     return "\n".join(lines)
 
 
+class Difference(NamedTuple):
+    """What a plan does differently from the previous one, in numbers."""
+
+    became_hot: int
+    cooled: int
+    homes_added: int
+    buckets_moved: int
+    workers_before: int
+    workers_after: int
+
+    @property
+    def is_change(self) -> bool:
+        """Whether any row may go elsewhere."""
+        return any(self[:4]) or self.workers_before != self.workers_after
+
+    def __str__(self) -> str:
+        return (
+            f"since the previous plan: {self.became_hot} keys became hot, {self.cooled} cooled, "
+            f"{self.homes_added} homes added, {self.buckets_moved} buckets moved, {self.workers_before} -> "
+            f"{self.workers_after} workers"
+        )
+
+
 def changes(plan: Plan, previous: Plan) -> str:
     """Describe in one line what changed since ``previous``."""
+    return str(difference(plan, previous))
+
+
+def difference(plan: Plan, previous: Plan) -> Difference:
+    """Return what changed since ``previous``."""
     became_hot = int((previous.table.find(plan.keys) < 0).sum())
     cooled = int((plan.table.find(previous.keys) < 0).sum())
     opened = np.setdiff1d(_pairs(plan, plan.keys), _pairs(previous, plan.keys)).size
     moved = plan.buckets.size
     if plan.buckets.size == previous.buckets.size:
         moved = int((plan.buckets != previous.buckets).sum())
-    return (
-        f"since the previous plan: {became_hot} keys became hot, {cooled} cooled, {opened} homes added, "
-        f"{moved} buckets moved, {previous.workers} -> {plan.workers} workers"
-    )
+    return Difference(became_hot, cooled, opened, moved, previous.workers, plan.workers)
 
 
 def _pairs(plan: Plan, keys: UInt64Array) -> Int64Array:

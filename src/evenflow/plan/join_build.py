@@ -82,7 +82,8 @@ def make_join_plan(
     sides = sides.some(order)
     plans = []
     for cell_size in _CELL_SIZES:
-        plans.append(_packed(workers, sides, tail, how, cell_size, copy_wanted))
+        totals = (left.total, right.total)
+        plans.append(_packed(workers, sides, tail, how, cell_size, totals, copy_wanted))
         if plans[-1][0].max_over_mean <= _EVEN:
             break
     return min(plans, key=lambda found: found[1])[0]
@@ -115,7 +116,13 @@ def _tail(left: Counted, right: Counted, how: str) -> float:
 
 
 def _packed(
-    workers: int, sides: _Sides, tail: float, how: str, cell_size: float, copy_wanted: bool
+    workers: int,
+    sides: _Sides,
+    tail: float,
+    how: str,
+    cell_size: float,
+    totals: tuple[float, float],
+    copy_wanted: bool,
 ) -> tuple[JoinPlan, float]:
     """Return a plan with cells of at most ``cell_size`` of the room, and its highest load in rows."""
     room = float(sides.loads.sum()) / workers
@@ -129,7 +136,7 @@ def _packed(
     total = max(1e-300, carried.sum())
     plan = JoinPlan(
         workers, sides.keys, sides.loads / total, sides.left, sides.right, r.astype(np.int32),
-        c.astype(np.int32), homes, carried / total,
+        c.astype(np.int32), homes, carried / total, totals,
     )  # fmt: skip
     return plan, float(carried.max())
 

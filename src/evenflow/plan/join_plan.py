@@ -73,6 +73,8 @@ class JoinPlan(Homes):
         Workers of the cells of all grids, key by key and row by row; those of a key are different.
     expected
         Share of the whole load that each worker is expected to get.
+    totals
+        Rows of the left and of the right, as counted.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class JoinPlan(Homes):
     right_pieces: Int32Array
     homes: Int32Array
     expected: Float64Array
+    totals: tuple[float, float]
 
     @cached_property
     def starts(self) -> Int64Array:
@@ -144,6 +147,19 @@ class JoinPlan(Homes):
             homes=np.concatenate([self.homes[:0], *homes]),
         )
 
+    @property
+    def copied_rows(self) -> float:
+        """Expected number of rows that are copied, beside the first one of each."""
+        return sum(self._copies)
+
+    @property
+    def _copies(self) -> tuple[float, float]:
+        """Rows copied of the left and of the right."""
+        return (
+            float(self.left_rows @ (self.right_pieces - 1)),
+            float(self.right_rows @ (self.left_pieces - 1)),
+        )
+
     def explain(self, top: int = 10, labels: Mapping[int, str] | None = None) -> str:
         """Describe the plan as text.
 
@@ -154,11 +170,13 @@ class JoinPlan(Homes):
         labels
             Names of keys, by their hashes; other keys are shown by their hash.
         """
-        copies = self.left_rows @ (self.right_pieces - 1) + self.right_rows @ (self.left_pieces - 1)
         lines = [
             f"{self.workers} workers; expected maximum load {self.max_over_mean:.3f} times the mean",
-            f"{self.keys.size} hot keys (split: {int((np.diff(self.starts) > 1).sum())}); "
-            f"about {copies:.0f} rows are copied",
+            f"{self.keys.size} hot keys (split: {int((np.diff(self.starts) > 1).sum())}); copies of "
+            + " and of ".join(
+                f"{copied:.0f} {side} rows ({copied / max(1.0, total):.1%} more than {total:.0f})"
+                for copied, side, total in zip(self._copies, ("left", "right"), self.totals, strict=True)
+            ),
         ]
         for i in range(min(top, self.keys.size)):
             key = (labels or {}).get(int(self.keys[i]), f"{int(self.keys[i]):016x}")
@@ -197,6 +215,7 @@ class JoinPlan(Homes):
             "kind": "join",
             "workers": self.workers,
             "expected": self.expected.tolist(),
+            "rows": [float(total) for total in self.totals],
             "hot": hot,
         }
         return json.dumps(content)
@@ -215,6 +234,9 @@ class JoinPlan(Homes):
             raise refused(f"kind is {content['kind']!r}, not 'join'")
         check_version(content, VERSION)
         workers, expected = worker_fields(content)
+        totals = shares_in(field(content, "rows", "the plan"), "rows")
+        if len(totals) != 2:
+            raise refused(f"rows are {totals}, not the rows of the left and of the right")
         hot = [_hot_key(entry, workers) for entry in array(field(content, "hot", "the plan"), "hot")]
         keys = np.array([key for key, *_ in hot], np.uint64)
         check_distinct(keys)
@@ -224,7 +246,7 @@ class JoinPlan(Homes):
         homes = np.array([home for *_, homes in hot for home in homes], np.int32)
         return JoinPlan(
             workers, keys, weights, rows[:, 0].copy(), rows[:, 1].copy(), pieces[:, 0].copy(),
-            pieces[:, 1].copy(), homes, expected,
+            pieces[:, 1].copy(), homes, expected, (totals[0], totals[1]),
         )  # fmt: skip
 
 

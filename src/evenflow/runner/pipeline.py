@@ -62,6 +62,7 @@ class Job:
     checkpoint: str | None = None
     sink: str | None = None
     at_once: bool = False
+    on_control: Callable[[Path], object] = lambda control: None  # gets the control directory
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -142,6 +143,9 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
             job.input.key, job.workers, job.scheme, job.mode, folder, job.top, at_once=job.at_once
         )
         _check_app(job, folder)
+        control = Path(setup.control)
+        control.mkdir(parents=True, exist_ok=True)
+        job.on_control(control)
         seen = Progress(job.workers, rows=[0] * job.workers)
         seen.view = _saved_view(folder).view
         watch(seen)

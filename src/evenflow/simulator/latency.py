@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.kernels import Float64Array, Int32Array, Int64Array
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, kernel
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -50,7 +50,8 @@ class Latencies:
                 self._to_histogram()
                 used = 0
             if used + count > self.log.latency.size:
-                larger = _new_log(max(used + count, 3 * self.log.latency.size // 2, 1 << 16))
+                kept = self.limit + self.limit // 16  # at once: pages that are not written to take no memory
+                larger = _new_log(max(used + count, 3 * self.log.latency.size // 2, kept, 1 << 16))
                 larger.latency[:used] = self.log.latency[:used]
                 larger.worker[:used] = self.log.worker[:used]
                 larger.used[0] = used
@@ -75,16 +76,23 @@ class Latencies:
             return _of_histogram(counts.sum(axis=0)[None])[0], _columns([*_of_histogram(counts)])
         used = int(self.log.used[0])
         latency, worker = self.log.latency[:used], self.log.worker[:used]
-        if self.workers <= 1 << 16:
-            worker = worker.astype(np.uint16)  # numpy sorts these by digits
-        by_worker = latency[np.argsort(worker, kind="stable")]
-        ends = np.cumsum(np.bincount(worker, minlength=self.workers))[:-1]
-        parts = [_of_sorted(np.sort(part)) for part in np.split(by_worker, ends)]
+        ends = np.cumsum(np.bincount(worker, minlength=self.workers))
+        by_worker = np.empty_like(latency)
+        _group(latency, worker, ends.copy(), by_worker)
+        parts = [_of_sorted(np.sort(part)) for part in np.split(by_worker, ends[:-1])]
         return _of_sorted(np.sort(latency)), _columns(parts)
 
 
 def _new_log(size: int) -> LatencyLog:
     return LatencyLog(np.empty(size, np.float32), np.empty(size, np.int32), np.zeros(1, np.int64))
+
+
+@kernel
+def _group(latency: Float32Array, worker: Int32Array, ends: Int64Array, out: Float32Array) -> None:
+    """Write the latencies to ``out`` by worker; the latencies of worker w are before ``ends[w]``."""
+    for i in range(latency.size):
+        ends[worker[i]] -= 1
+        out[ends[worker[i]]] = latency[i]
 
 
 def _rank(q: float, count: int) -> int:

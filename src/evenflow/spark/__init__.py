@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from evenflow.spark.operators.balance import balance
     from evenflow.spark.operators.join import PlacedJoin, join
     from evenflow.spark.operators.loads import loads
+    from evenflow.spark.operators.metrics import metrics
     from evenflow.spark.operators.stateful import stateful
     from evenflow.spark.routing.placed import Placed
     from evenflow.spark.state.processor import KeyedProcessor
@@ -43,6 +44,7 @@ __all__ = [
     "balance",
     "join",
     "loads",
+    "metrics",
     "read_state",
     "rewind_state",
     "stateful",
@@ -62,6 +64,7 @@ if not TYPE_CHECKING:
             "operators.balance": ["balance"],
             "operators.join": ["JoinPlan", "PlacedJoin", "join"],
             "operators.loads": ["loads"],
+            "operators.metrics": ["metrics"],
             "operators.stateful": ["AutoWorkers", "stateful"],
             "routing.placed": ["Placed", "Plan"],
             "state.processor": ["KeyedProcessor"],

@@ -16,8 +16,9 @@ Not specified by the paper, and chosen here:
   assumes a cluster that is not overloaded); the figures also show 1.25 ms, which saturates them. Slots of 100
   messages per worker move virtual workers by chance near 80 percent, so ten times longer ones are shown too.
 * Fig. 4's epsilon: Table 1's, which belongs to the same experiment.
-* WP has 22 M messages, its stand-in 1.8 M: where it matters `paper` also runs a Zipf law with WP's messages,
-  keys and hottest key; a shorter stream changes its capacities after the same share (6/22 and 12/22).
+* WP has 22 M messages, its stand-in 1.8 M: beside it stands WP-made, with WP's messages per key and hottest
+  key (at paper scale its messages too); a shorter stream changes its capacities after the same share (6/22
+  and 12/22).
 """
 
 from __future__ import annotations

@@ -32,19 +32,12 @@ VIRTUAL_WORKERS = 10
 WP_MESSAGES = 22_000_000
 WP_RATE = 10_817.0  # messages per second
 QUEUES = ", queues"  # after a symbol: measured with queues, so that workers signal
-WP_LAW = zipf(1.0552, 2.9e6, WP_MESSAGES)  # p1 = 9.32 percent
-LAW = "WP law (paper scale): a Zipf law with WP's sizes."
+PAGES = ("WP", "WP-made")
 BOUNDED = ("random-choices", "bounded-load", "consistent")  # those with an epsilon
 WORKERS = (5, 10, 50, 100)
 SKEWS = [round(0.2 * step, 1) for step in range(1, 11)]
 ALLOCATIONS = ("KG", "PKG", "PoTC", "PoRC", "CH", "SG")
 EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-
-
-def pages(config: RunConfig) -> list[tuple[str, str]]:
-    """Return name and spelling of the streams that stand in for WP."""
-    found = [("WP", config.stream("WP"))]
-    return found if config.small else [*found, ("WP law", WP_LAW)]
 
 
 def bound(rows: Any) -> Any:
@@ -120,16 +113,16 @@ def _data_point(data: tuple[str, str], **point: Any) -> Row:
 
 def _table_points(config: RunConfig) -> list[Row]:
     symbols = config.schemes("KG", "PKG", "PoTC", "SG", "PoRC", "CH")
-    return grid(_data_point, data=streams("WP", "TW"), bins=(10, 100, 1000, 10_000), symbols=[symbols])(
-        config
-    )
+    made = ("WP-made", config.data["WP-made"])  # WP's own size with 10^4 bins: 4 GB of (key, bin) pairs
+    data = [*streams("WP", "TW")(config), made]
+    return grid(_data_point, data=data, bins=(10, 100, 1000, 10_000), symbols=[symbols])(config)
 
 
 def _epsilon_points(config: RunConfig) -> list[Row]:
     values = config.pick(EPSILONS[::2], EPSILONS)
     subjects = [("KG", values[0]), ("SG", values[0]), *(("CG", value) for value in values)]
     alone = [_data_point(data, symbol=symbol, epsilon=epsilon)
-             for data in pages(config) for symbol, epsilon in subjects]  # fmt: skip
+             for data in streams(*PAGES)(config) for symbol, epsilon in subjects]  # fmt: skip
     queued = [("WP", config.stream("WP"))]
     return alone + [_data_point(data, symbol="CG", epsilon=epsilon, queues=True)
                     for data in queued for epsilon in values]  # fmt: skip
@@ -267,7 +260,7 @@ EXPERIMENTS = [
                      "settings with KG least, PoTC and SG most")),
     )),
     _figure("table1", "Normalised imbalance on WP and TW by the number of virtual workers",
-            f"One source, epsilon 0.3. {LAW}", _table_points, measure_table,
+            "One source, epsilon 0.3.", _table_points, measure_table,
             Lines(x="bins", y="normalised", panels="data", logx=True, logy=True, xlabel="virtual workers",
                   ylabel="normalised imbalance"), (
         Claim("5.1", "KG's imbalance is due to the hottest key, PKG's to half of it",
@@ -276,8 +269,9 @@ EXPERIMENTS = [
                                   symbol=name)
                                 for name, homes in (("KG", 1), ("PKG", 2)))),
                      "values of KG and PKG at 10^3 and 10^4 within 2 of n p1 / candidates - 1")),
-        Claim("5.1", "KG at 10^4 virtual workers on WP", "931",
-              r.near(_value(data="WP", symbol="KG", bins=10_000), 931, 0.2), "the stand-in has another p1"),
+        *(Claim("5.1", f"KG at 10^4 virtual workers on {name}", "931",
+                r.near(_value(data=name, symbol="KG", bins=10_000), 931, 0.2), "the stand-in has another p1")
+          for name in PAGES),
         Claim("5.1", "KG at 10^4 virtual workers on TW", "2469",
               r.near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
               "2469 = n p1 - 1 requires p1 = 24.7 percent; Table 2 gives 2.67 for TW, the stand-in has 4.3. "
@@ -291,8 +285,8 @@ EXPERIMENTS = [
                      "values between 0.29 and epsilon + bins/m")),
     )),
     _figure("fig5", "Imbalance and memory of CG by epsilon",
-            f"10 workers with 10 virtual workers each, one source; KG and SG allocate to the same virtual "
-            f"workers. {LAW}",
+            "10 workers with 10 virtual workers each, one source; KG and SG allocate to the same virtual "
+            "workers.",
             _epsilon_points, measure_epsilon, _Loads(x="epsilon", logx=True, rows=_level_rows), (
         Claim("7.2 Q1", "epsilon trades imbalance for memory", "monotone",
               r.each(_trades, "steps to a larger epsilon with more imbalance or less memory")),
@@ -311,8 +305,8 @@ EXPERIMENTS = [
                        lambda most, bins: most < bins, text="hottest key on at most {:g} of {:g}")),
     )),
     _figure("fig6", "Imbalance and memory of CG by allocation",
-            f"Equal workers with 10 virtual workers each, one source, epsilon 0.01. {LAW}",
-            joined(grid(on_stream, data=pages, workers=WORKERS, inside=True, symbol=ALLOCATIONS),
+            "Equal workers with 10 virtual workers each, one source, epsilon 0.01.",
+            joined(grid(on_stream, data=streams(*PAGES), workers=WORKERS, inside=True, symbol=ALLOCATIONS),
                    grid(on_stream, data=streams("WP"), workers=(10, 100), inside=True,
                         symbol=("KG", "PKG", "PoRC", "SG"), queues=True)), measure_loads,
             _Loads(x="workers"), (
@@ -337,15 +331,16 @@ EXPERIMENTS = [
                                 < 0.5 * t.value("normalised", symbol=name, workers=10, data="WP")
                                 for name in ("KG", "PKG")],
                      "allocations with half of the imbalance, 10 workers",
-                     lambda t: ", ".join(f"{name} {t.value('normalised', symbol=name, workers=10):.3f}"
-                                         for name in ("KG", f"KG{QUEUES}", "PKG", f"PKG{QUEUES}"))), _HOT),
+                     lambda t: ", ".join(
+                         f"{name} {t.value('normalised', symbol=name, workers=10, data='WP'):.3f}"
+                         for name in ("KG", f"KG{QUEUES}", "PKG", f"PKG{QUEUES}"))), _HOT),
         Claim("7.2 Q1", "with queues PoRC needs as little memory as PKG", "about 1 (log scale)",
               r.at_most(r.ratio("memory", f"PoRC{QUEUES}", f"PKG{QUEUES}", "workers"), 1.25, 10**0.5,
                         "{:.2f} times PKG's"), _MOVES),
     )),
     _figure("fig9", "Imbalance and memory of the schemes",
-            f"Equal workers, one source, epsilon 0.01; CG with 10 virtual workers each. {LAW}",
-            joined(grid(on_stream, data=pages, workers=WORKERS,
+            "Equal workers, one source, epsilon 0.01; CG with 10 virtual workers each.",
+            joined(grid(on_stream, data=streams(*PAGES), workers=WORKERS,
                         symbol=schemes("KG", "PKG", "PoTC", "CH", "SG", "CG")),
                    grid(on_stream, data=streams("WP"), workers=WORKERS, symbol="CG", queues=True)),
             measure_loads, _Loads(x="workers"), (
@@ -384,8 +379,8 @@ EXPERIMENTS = [
                        "CG's memory {:.2f} to {:.2f} of CH's"), _MOVES),
     )),
     _figure("fig10", "Imbalance and memory of CG by sources and workers",
-            f"Equal workers with 10 virtual workers each, epsilon 0.01. {LAW}",
-            joined(grid(on_stream, data=pages, workers=WORKERS, symbol="CG",
+            "Equal workers with 10 virtual workers each, epsilon 0.01.",
+            joined(grid(on_stream, data=streams(*PAGES), workers=WORKERS, symbol="CG",
                         sources=at((1, 10, 100), (1, 10, 50, 100))),
                    grid(on_stream, data=streams("WP"), workers=at((10, 100), WORKERS), symbol="CG",
                         sources=at((1, 10, 100), (1, 10, 50, 100)), queues=True)), measure_loads,
@@ -400,8 +395,8 @@ EXPERIMENTS = [
               "within half a decade", _little_change("sources", 10**0.5, f"CG{QUEUES}"), _MOVES),
     )),
     _figure("table2", "The streams",
-            f"Messages, keys, share of the hottest key; ZF is one of the Zipf streams. {LAW}",
-            data_points("WP", "TW", ZF=zipf(1.0, 1e5, 1e6)), measure_data, None, (
+            "Messages, keys, share of the hottest key; ZF is one of the Zipf streams.",
+            data_points(*PAGES, "TW", ZF=zipf(1.0, 1e5, 1e6)), measure_data, None, (
         Claim("7.1", "sizes and skew of the streams",
               "WP 22 M, 2.9 M keys, 9.32 percent; TW 1.2 G, 31 M, 2.67",
               same_streams(WP=(22e6, 2.9e6, 0.0932), TW=(1.2e9, 31e6, 0.0267))),

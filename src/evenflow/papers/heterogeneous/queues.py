@@ -14,7 +14,7 @@ from evenflow.papers import rules as r
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Lines
 from evenflow.papers.grid import at, grid, joined, schemes, streams
-from evenflow.papers.heterogeneous.loads import LAW, SCHEMES, VIRTUAL_WORKERS, WP_MESSAGES, WP_RATE, pages
+from evenflow.papers.heterogeneous.loads import PAGES, SCHEMES, VIRTUAL_WORKERS, WP_MESSAGES, WP_RATE
 from evenflow.papers.table import Table
 from evenflow.simulator import Capacities, Queueing, simulate
 from evenflow.simulator.prescan import survey
@@ -124,7 +124,7 @@ def _cluster_points(capacity: str) -> Callable[[RunConfig], list[Row]]:
 _TIMED = schemes("KG", "CG", "SG")
 _OTHER_CLUSTERS = [(y, z) for y in (1, 3, 5, 7, 9) for z in (2, 5, 10) if (y, z) != SHOWN]
 _UNEQUAL_POINTS = joined(
-    grid(_unequal_point, data=pages, cluster=[SHOWN], symbol=_TIMED),
+    grid(_unequal_point, data=streams(*PAGES), cluster=[SHOWN], symbol=_TIMED),
     grid(_unequal_point, data=streams("WP"), cluster=at([(1, 10), (9, 2)], _OTHER_CLUSTERS), marks=20,
          symbol=_TIMED),
 )  # fmt: skip
@@ -314,7 +314,7 @@ _Time = Lines(
 _Cluster = Lines(x="delay", y={"throughput": "messages per second", "latency_mean": "mean latency in s"},
                  logy=["latency_mean"], xlabel="delay per message, ms")  # fmt: skip
 _SHORT = "The stand-in for WP is twelve times shorter than WP."
-_MEASURED = f"Queueing model at 80 percent of all capacity, ten workers, one source. {LAW}"
+_MEASURED = "Queueing model at 80 percent of all capacity, ten workers, one source."
 _OWN = "The best number depends on the ratio of the capacities and on how workers' signals are paired."
 _CLUSTER = (
     "Queueing model: 8 sources, 24 workers; equal workers run at 80 percent at 1 ms, the paper's longest "
@@ -342,7 +342,7 @@ _figure = partial(Experiment, "heterogeneous")
 # fmt: off
 EXPERIMENTS = [
     _figure("fig7", "Equal workers over time", _MEASURED,
-            grid(_time_point, data=pages, capacity=EQUAL, symbol=_TIMED), measure_time, _Time, (
+            grid(_time_point, data=streams(*PAGES), capacity=EQUAL, symbol=_TIMED), measure_time, _Time, (
         Claim("7.2 Q2", "KG's queue and latency spreads grow over time", "grow", _grow("KG")),
         Claim("7.2 Q2", "CG keeps both very low", "far below KG's", _stays_low("KG")),
         Claim("7.2 Q2", "CG's utilisation spread is close to zero", "KG positive, CG 0", _is_even("KG")),
@@ -360,7 +360,8 @@ EXPERIMENTS = [
     )),
     _figure("fig11", "Unequal workers over time, by CG's virtual workers",
             f"Three of ten workers five times faster. {_MEASURED}",
-            grid(_time_point, data=pages, capacity=UNEQUAL, subject=_virtual_subjects), measure_time, _Time, (
+            grid(_time_point, data=streams(*PAGES), capacity=UNEQUAL, subject=_virtual_subjects),
+            measure_time, _Time, (
         Claim("7.2 Q3", "5 virtual workers are too few", "not the desired result",
               r.at_least(lambda t: (_queues(t)[5] / _queues(t)[100]).min(), 2, 1.1,
                          "queue spread {:.1f} times that of 100"), _OWN),
@@ -377,7 +378,8 @@ EXPERIMENTS = [
     _figure("fig12", "Capacities that change",
             "Three of ten workers are five times faster; which three changes after 6 M and 12 M of 22 M "
             f"messages. {_MEASURED}",
-            grid(_time_point, data=pages, capacity=UNEQUAL, changes=[CHANGES], subject=_change_subjects),
+            grid(_time_point, data=streams(*PAGES), capacity=UNEQUAL, changes=[CHANGES],
+                 subject=_change_subjects),
             measure_time, _Time, (
         Claim("7.2 Q3", "CG adapts to a change: utilisation spread below 0.15 after 20 alpha slots",
               "very efficiently",
@@ -387,7 +389,7 @@ EXPERIMENTS = [
         Claim("7.2 Q3", "CG's last queue spread is at most a fifth of KG's and of SG's", "far below",
               r.at_most(_last_queue, 0.2, 0.8, "{:.2g} of theirs")),
     )),
-    _figure("fig13", "Throughput and latency on equal workers", f"{_CLUSTER} {LAW}", _cluster_points("24x1"),
+    _figure("fig13", "Throughput and latency on equal workers", _CLUSTER, _cluster_points("24x1"),
             measure_cluster, _Cluster, (
         Claim("7.2 Q4", "PKG, SG and CG beat KG in throughput and latency", "better",
               r.graded(_over_key, lambda ratios, latency: min(ratios.values()) > 1.05 and 1 / latency > 1.05,
@@ -398,7 +400,7 @@ EXPERIMENTS = [
                        memory_near_pkg, r.named(".2f", names=("KG", "PKG", "CG", "SG", *BINARY))),
               caveat=_PAIRS),
     )),
-    _figure("fig14", "Throughput and latency with two of 24 workers at 30 percent", f"{_CLUSTER} {LAW}",
+    _figure("fig14", "Throughput and latency with two of 24 workers at 30 percent", _CLUSTER,
             _cluster_points("2x0.3,22x1"), measure_cluster, _Cluster, (
         Claim("7.2 Q4", "CG outperforms KG, PKG and SG in both", "all",
               r.each(r.all_of(r.below("throughput", _OTHERS, "CG", "delay", factor=1 / 0.98, query=_DELAYS),

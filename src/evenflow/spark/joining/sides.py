@@ -9,6 +9,7 @@ from evenflow.plan import JoinPlan
 from evenflow.plan.join_build import NO_PRODUCT
 from evenflow.plan.join_plan import SidePieces
 from evenflow.spark.joining.copied import is_copied, matched_once, unmatched_once
+from evenflow.spark.joining.hash_side import HINT, side_to_hash
 from evenflow.spark.joining.on import JoinOn, all_of
 from evenflow.spark.joining.side import SideNames, placed_side, with_copied_keys
 from evenflow.spark.routing.key_columns import helper_name, quoted, with_keys
@@ -60,6 +61,11 @@ class JoinSides:
         if how not in NO_PRODUCT:  # Spark would push the join below; its own exchange follows the right's
             left = left.repartition(plan.workers, F.col(quoted(names[0].key)))
         right = right.repartition(plan.workers, F.col(quoted(names[1].key)))
+        hashed = side_to_hash(self.frames, plan, how)
+        if hashed is not None:
+            left, right = (left.hint(HINT), right) if hashed == 0 else (left, right.hint(HINT))
+            side = ("left", "right")[hashed]
+            reasons.append(f"hash tables of the {side} instead of sorting: one task could hold all of it")
         copied = [own.copies in frame.columns for own, frame in zip(names, (left, right), strict=True)]
         cells = names[0].key, names[1].key
         helpers = {name for own in names for name in own.all()}

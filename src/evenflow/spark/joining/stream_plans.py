@@ -173,7 +173,8 @@ def empty_plan(workers: int) -> JoinPlan:
     """Return a plan without hot keys."""
     none, numbers = np.zeros(0), np.zeros(0, np.int32)
     even = np.full(workers, 1 / workers)
-    return JoinPlan(workers, np.zeros(0, np.uint64), none, none, none, numbers, numbers, numbers, even)
+    keys = np.zeros(0, np.uint64)
+    return JoinPlan(workers, keys, none, none, none, numbers, numbers, numbers, even, (0.0, 0.0))
 
 
 def _header(serial: int, plan: JoinPlan) -> dict[str, object]:

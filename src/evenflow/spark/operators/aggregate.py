@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from evenflow.errors import EvenflowError
-from evenflow.plan import Plan
+from evenflow.plan import JoinPlan, Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.grouped.aggregate_layout import AggregateLayout
 from evenflow.spark.grouped.aggregate_task import FinishPass, MergePass, ReducePass
@@ -33,7 +33,7 @@ from evenflow.spark.grouped.streaming_merge import merge_with_state
 from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.operators.apply import number_columns, rows_and_layout
 from evenflow.spark.operators.curried import curried
-from evenflow.spark.operators.place import place
+from evenflow.spark.operators.place import place, stay
 from evenflow.spark.routing.key_columns import Key, constant_floats, helper_name, key_hash, quoted
 from evenflow.spark.routing.options import PlacementOptions, check_choice
 from evenflow.spark.routing.placed import Placed
@@ -57,7 +57,7 @@ def aggregate(
     sample: float | None = None,
     order: str = "auto",
     seed: int = 0,
-    plan: Plan | None = None,
+    plan: Plan | JoinPlan | None = None,
     sources: int | None = None,
     control: str | None = None,
     on_placed: Callable[[Placed], None] | None = None,
@@ -79,7 +79,8 @@ def aggregate(
     workers : int, optional
         Number of partitions. Default: that of ``plan``, else ``spark.sql.shuffle.partitions``.
     scheme, mode, sample, order, seed, plan, sources, control, on_placed
-        As for `balance`.
+        As for `balance`. With the plan of a `join` on the same key, whose result is ``df``, rows are reduced
+        where the join has put them, without another exchange.
     output_mode : {"append", "update"}, optional
         For a stream whose Aggregator merges in Python: "append" emits each key once, when the watermark has
         passed it; the default if the key includes the watermark column or a window of it. "update" emits the
@@ -108,11 +109,14 @@ def aggregate(
     _check_output_mode(output_mode, df.isStreaming)
     check_exchangeable(df.schema, "df")
     check_worker_python(df.sparkSession)
-    options = PlacementOptions(
-        workers, scheme, mode, sample=sample, order=order, seed=seed, plan=plan, sources=sources,
-        control=control,
-    )  # fmt: skip
-    placed = place(df, key, options)
+    if isinstance(plan, JoinPlan):
+        placed = stay(df, key, plan)
+    else:
+        options = PlacementOptions(
+            workers, scheme, mode, sample=sample, order=order, seed=seed, plan=plan, sources=sources,
+            control=control,
+        )  # fmt: skip
+        placed = place(df, key, options)
     query = _aggregate_query(placed, using, *declared, constant_floats(df, key, placed.keys))
     if on_placed is not None:
         on_placed(placed)

@@ -32,13 +32,15 @@ from evenflow.spark.routing.options import (
     resolve_workers,
 )
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.operators")
 
 _SPELLINGS = {
     "outer": "full", "fullouter": "full", "leftouter": "left", "rightouter": "right", "semi": "left_semi",
     "leftsemi": "left_semi", "anti": "left_anti", "leftanti": "left_anti",
 }  # fmt: skip
 _JOIN = re.compile(r"^[\s:+\-*()\d]*(\w*Join)\b", re.MULTILINE)
+_SAMPLED_ROWS_PER_WORKER = 2048  # a key of a worker's share is known to 2 percent; no tail is weighed
+_FIRST_ROWS = 16_384  # of each partition, counted exactly in the first pass
 _EVEN_ANYWAY = 0.25  # of a worker's share: without a key this large, Spark's hash is even enough
 
 
@@ -183,7 +185,10 @@ def _make_plan(
         for keyed, keys in (placed.left, placed.right)
     ]
     with job_description(sides.frames[0].sparkSession, "evenflow: count the keys of both sides of a join"):
-        counts = count_frequent_keys(counted, workers=workers, buckets=0, sample=sample, seed=seed)
+        counts = count_frequent_keys(
+            counted, workers=workers, buckets=0, sample=sample, seed=seed,
+            per_worker=_SAMPLED_ROWS_PER_WORKER, first_rows=_FIRST_ROWS,
+        )  # fmt: skip
     for (found, fraction), side in zip(counts, ("left", "right"), strict=True):
         reasons.append(f"keys of the {side} were counted in {rows_counted(found, fraction)}")
     plan = make_join_plan(workers, counts[0][0], counts[1][0], how)

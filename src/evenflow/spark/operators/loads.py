@@ -29,6 +29,7 @@ class HotKey:
     key: str
     rows: int
     homes: list[int]
+    since: float | None = field(default=None, compare=False)  # seconds since the epoch, in a stream
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from evenflow.errors import EvenflowError
-from evenflow.plan import Plan
+from evenflow.plan import JoinPlan, Plan
+from evenflow.schemes.spelling import as_scheme
 from evenflow.spark.monitoring.control_dir import temporary_control_dir
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.replanning.plan_join import observe_stream, place_stream
@@ -30,7 +31,7 @@ from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 from evenflow.spark.routing.row_draws import with_draw
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.operators")
 
 
 def place(df: DataFrame, key: Key, options: PlacementOptions) -> Placed:
@@ -42,6 +43,18 @@ def place(df: DataFrame, key: Key, options: PlacementOptions) -> Placed:
     if df.isStreaming:
         return replace(placed, frame=observe_stream(placed))
     return placed
+
+
+def stay(df: DataFrame, key: Key, plan: JoinPlan) -> Placed:
+    """Leave every row where a join with this plan has put it; its keys may be on several workers."""
+    if df.isStreaming:
+        raise EvenflowError("plan is the plan of a join, but df is a stream; omit plan.")
+    keyed, keys = with_keys(df, key)
+    reasons = ["rows stay where the join has put them"]
+    worker = helper_name(keyed, "worker")
+    return Placed(
+        keyed, worker, plan.workers, keys, df.columns, "planned", as_scheme("fill"), None, reasons, stays=True
+    )
 
 
 def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:

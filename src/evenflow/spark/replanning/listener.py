@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 from uuid import uuid4
@@ -11,11 +12,12 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from evenflow.errors import own_sentence
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats, HasHomes
 from evenflow.spark.replanning.plan_datasource import PlanSource
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.replanning")
 
 OBSERVATION_PREFIX = "evenflow "  # of the names of observed metrics
 
@@ -37,6 +39,8 @@ class BatchListener(StreamingQueryListener):
     def __init__(self) -> None:
         self.operators: dict[str, tuple[Control, str, Learner | None]] = {}
         self.last: dict[str, tuple[str, int]] = {}
+        self.queries: dict[str, str] = {}  # Spark's id of the query of each operator
+        self.hot_since: dict[str, dict[str, float]] = {}  # times, by operator and key
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         """Do nothing."""
@@ -45,7 +49,12 @@ class BatchListener(StreamingQueryListener):
         """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Do nothing; the query may start again."""
+        """Log the end of a query; it may start again."""
+        for name, query in self.queries.items():
+            if query == str(event.id):
+                control, operator, _ = self.operators[name]
+                failed = {"failed": own_sentence(str(event.exception)) or True} if event.exception else {}
+                control.note("ended", operator=operator, query=query, **failed)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Handle the statistics of a batch; a failure here must not affect the query."""
@@ -61,13 +70,43 @@ class BatchListener(StreamingQueryListener):
         batch = (str(progress.runId), int(progress.batchId))
         if self.last.get(name) == batch:
             return
+        started = name not in self.last or self.last[name][0] != batch[0]
         self.last[name] = batch
         stats = BatchStats.from_row(row, batch[1])
+        if started:
+            control.note(
+                "started", operator=operator, query=str(progress.id), run=batch[0], batch=stats.batch,
+                workers=int(stats.rows.size),
+            )  # fmt: skip
+            self.queries[name] = str(progress.id)
         plan = replanner.used.get(stats.serial) if replanner is not None else None
         if stats.total:
-            control.note("batch", operator=operator, query=str(progress.id), **stats.summary(plan))
+            note = stats.summary(plan, self._hot_since(name))
+            self.hot_since[name] = {key: since or time.time() for key, *_, since in note["hot"]}
+            note["hot"] = [[*key[:3], round(self.hot_since[name][key[0]], 3)] for key in note["hot"]]
+            control.note("batch", operator=operator, query=str(progress.id), **note, **_measured(progress))
         if replanner is not None:
             replanner.learn(stats)
+
+    def _hot_since(self, name: str) -> dict[str, float]:
+        """Return since when keys have been hot; at first, as the run before has logged it."""
+        if name not in self.hot_since:
+            control, operator, _ = self.operators[name]
+            logged = [note for note in control.notes("batch") if note.get("operator") == operator]
+            hot = logged[-1].get("hot", []) if logged else []
+            self.hot_since[name] = {key: since for key, *_, since in hot if isinstance(since, float)}
+        return self.hot_since[name]
+
+
+def _measured(progress: Any) -> dict[str, Any]:
+    """Return the duration of a batch and the size of Spark's state, as the progress of the query has them."""
+    state = progress.stateOperators or []
+    return {
+        "seconds": progress.durationMs.get("triggerExecution", 0) / 1000,
+        "state_keys": sum(int(one.numRowsTotal) for one in state) if state else None,
+        "state_bytes": sum(int(one.memoryUsedBytes) for one in state) if state else None,
+        "late": sum(int(one.numRowsDroppedByWatermark) for one in state) if state else None,
+    }
 
 
 _LISTENERS: WeakKeyDictionary[SparkSession, BatchListener] = WeakKeyDictionary()

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from evenflow.control.directory import PLANS
 from evenflow.spark.monitoring.control_dir import Control
 
 FORMAT = "evenflow-plan"
@@ -20,7 +21,7 @@ SCHEMA = "hash bigint, below array<int>, cut array<double>, above array<int>, se
 
 def plan_file(operator: str) -> str:
     """Return the path of an operator's plan, relative to the control directory."""
-    return f"planned/{operator}.plan"
+    return f"{PLANS}/{operator}.plan"
 
 
 class PlanSource(DataSource):

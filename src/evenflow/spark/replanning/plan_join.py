@@ -14,7 +14,13 @@ from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.replanning.listener import observe_operator
 from evenflow.spark.replanning.plan_datasource import FORMAT
 from evenflow.spark.replanning.replanner import Replanner
-from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
+from evenflow.spark.routing.key_columns import (
+    KeyColumn,
+    hash_partition,
+    helper_name,
+    key_hash,
+    quoted,
+)
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 
 if TYPE_CHECKING:
@@ -39,13 +45,13 @@ def place_stream(
     control = Control(folder)
     operator = operator_name(scheme, first.workers, [column.name for column in keys])
     control.remove_drafts()
-    hashed = key_hash(keys)
+    hashed, by_hash = key_hash(keys), F.expr(hash_partition(keys, first.workers))
     if not scheme.counts_keys:
         placed = with_worker(df, first, hashed, draw, worker)
         name = observe_operator(df.sparkSession, control, operator)
-        return observe(placed, name, F.expr(hashed), F.col(worker), first.workers)
+        return observe(placed, name, F.expr(hashed), F.col(worker), first.workers, by_hash=by_hash)
     replanner = Replanner(control, operator, scheme, split, seed, first)
-    return with_replanned_worker(df, replanner, hashed, draw, worker)
+    return with_replanned_worker(df, replanner, hashed, draw, worker, by_hash)
 
 
 def observe_stream(placed: Placed) -> DataFrame:
@@ -55,11 +61,17 @@ def observe_stream(placed: Placed) -> DataFrame:
         placed.frame.sparkSession, Control(placed.control or temporary_control_dir()), operator
     )
     worker = F.col(quoted(placed.worker))
-    return observe(placed.frame, name, F.expr(key_hash(placed.keys)), worker, placed.workers)
+    hashed, by_hash = key_hash(placed.keys), hash_partition(placed.keys, placed.workers)
+    return observe(placed.frame, name, F.expr(hashed), worker, placed.workers, by_hash=F.expr(by_hash))
 
 
 def with_replanned_worker(
-    df: DataFrame, replanner: Replanner, hashed: str, draw: Column | None, worker: str
+    df: DataFrame,
+    replanner: Replanner,
+    hashed: str,
+    draw: Column | None,
+    worker: str,
+    by_hash: Column | None = None,
 ) -> DataFrame:
     """Return a streaming ``df`` with each row's worker by the plan current in its micro-batch."""
     name = observe_operator(df.sparkSession, replanner.control, replanner.operator, replanner)
@@ -69,7 +81,7 @@ def with_replanned_worker(
     rows = df.select("*", F.expr(hashed).alias(names["hash"]))
     rows = rows.select("*", bucket_home(df, replanner.plan, names["hash"]).alias(names["tail"]))
     placed = with_joined_worker(rows, hot_keys, hash_, tail, draw, worker, names["serial"])
-    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, tail, serial)
+    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, tail, serial, by_hash)
     return stats.drop(*names.values())
 
 

@@ -22,6 +22,7 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
 from evenflow.plan.counted import Counted, hot_only
+from evenflow.plan.explain import Difference, difference
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats
@@ -29,7 +30,7 @@ from evenflow.spark.replanning.plan_datasource import plan_file
 from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS
 from evenflow.spark.routing.router_snapshots import STEADY_ROWS_PER_WORKER
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.replanning")
 
 MAX_HOT_KEYS = 4096  # bounds the size of the file
 _PLANS_KEPT = 3  # to look up the homes that a batch used
@@ -74,12 +75,13 @@ class Replanner:
         plan = self.scheme.plan(
             self.workers, hot, split=self.split, seed=self.seed, previous=self.plan, move_buckets=False
         )
-        changes = plan.changes(self.plan)
+        changes = difference(plan, self.plan)
         self.plan = plan
         self.write()
         self.control.note(
             "plan", operator=self.operator, serial=self.serial, batch=stats.batch, hot=int(plan.keys.size),
-            expected=round(plan.max_over_mean, 4), changes=changes,
+            expected=round(plan.max_over_mean, 4), changes=str(changes), changed=changes.is_change,
+            reason=_reason(stats, plan, changes), numbers=changes._asdict(),
         )  # fmt: skip
 
     def _buckets(self, hot: Counted, stats: BatchStats) -> Float64Array:
@@ -129,6 +131,25 @@ def read_plan(control: Control, operator: str, workers: int) -> tuple[int, Plan]
     except (EvenflowError, KeyError, TypeError, ValueError):
         pass
     return None
+
+
+def _reason(stats: BatchStats, plan: Plan, changes: Difference) -> str:
+    """Return what the batch measured that led to a plan, and what the plan is expected to achieve."""
+    hottest = float(stats.counts[0]) / stats.total if stats.counts.size else 0.0
+    moved = ", ".join(
+        text
+        for count, text in (
+            (changes.became_hot, f"{changes.became_hot} keys became hot"),
+            (changes.cooled, f"{changes.cooled} cooled"),
+            (changes.homes_added, f"{changes.homes_added} homes added"),
+        )
+        if count
+    )
+    return (
+        f"the fullest worker had {stats.rows.max() * stats.rows.size / stats.total:.3f} of the mean, the "
+        f"hottest key {hottest:.1%} of the rows ({hottest * plan.workers:.2f} of a worker's share): "
+        f"{moved or 'the same homes'}, {plan.max_over_mean:.3f} of the mean expected"
+    )
 
 
 def blended(past: Counted, stats: BatchStats, workers: int) -> Counted:

@@ -101,6 +101,11 @@ def helper_name(taken: DataFrame | Iterable[str], name: str) -> str:
     return chosen
 
 
+def hash_partition(columns: Iterable[KeyColumn], workers: int) -> str:
+    """Return SQL for the partition that ``df.repartition(workers, key)`` puts a row on."""
+    return f"pmod(hash({', '.join(quoted(column.frame_name) for column in columns)}), {workers})"
+
+
 def key_hash(columns: Iterable[KeyColumn]) -> str:
     """Return SQL for the key's 64-bit hash: a LONG, never null.
 

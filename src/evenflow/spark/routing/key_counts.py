@@ -4,12 +4,14 @@
 the hash, few enough to be counted exactly, gives the weight of the tail. Both take one pass, over a sample if
 there are many rows: about 32,768 rows per worker estimate every worker's share to half a percent. The number
 of rows is not known in advance: the first pass counts the first rows of each partition and a sample of all
-rows, and if the sample holds only first rows, every row has been counted.
+rows, and if the sample holds only first rows, every row has been counted. If the sample listed all of its
+keys, there cannot be many, and a second pass groups by the hash: exact, and three times as fast as sketches.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from functools import reduce
 
@@ -21,11 +23,12 @@ from pyspark.sql import functions as F
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int64Array
 from evenflow.plan.counted import HOT_DIVISOR, Counted, hot_only
+from evenflow.plan.table import bucket_of
 from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_position
 from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.routing.plan_sql import bucket_sql
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.routing")
 
 SAMPLED_ROWS_PER_WORKER = 32_768
 FIRST_FRACTION = 0.1  # of the rows, sampled in the first pass; a smaller one saves little, the scan dominates
@@ -33,6 +36,7 @@ FIRST_ROWS = 65_536  # of each partition, counted in the first pass; small input
 MIN_SAMPLED_ROWS = 16  # of a hot key in a sample; fewer may be chance
 _MAX_TRACKED = 1_000_000  # limits of Spark's approx_top_k
 _MAX_LISTED = 100_000
+_MAX_GROUPED = 1_000_000  # keys that the driver receives when a pass groups by hash
 
 
 def count_keys(
@@ -55,17 +59,22 @@ def rows_counted(counted: Counted, fraction: float) -> str:
 
 
 def count_frequent_keys(
-    frames: Sequence[tuple[DataFrame, str]], *, workers: int, buckets: int, sample: float | None, seed: int
-) -> list[tuple[Counted, float]]:
+    frames: Sequence[tuple[DataFrame, str]], *, workers: int, buckets: int, sample: float | None, seed: int,
+    per_worker: int = SAMPLED_ROWS_PER_WORKER, first_rows: int = FIRST_ROWS,
+) -> list[tuple[Counted, float]]:  # fmt: skip
     """Count the keys of several frames in one pass, as `count_keys` does; return all keys that are listed.
 
     A frame comes with the SQL of its key's hash. Without buckets, the number of keys is estimated.
+    ``per_worker`` rows for each worker are enough of a sample. The first pass counts ``first_rows`` of each
+    partition.
     """
-    enough = SAMPLED_ROWS_PER_WORKER * workers
+    enough = per_worker * workers
     samples = [sample] * len(frames)
     counts: list[tuple[Counted, float] | None] = [None] * len(frames)
+    expected_keys = 0.0  # at most, in the second pass; infinite if unknown
     if sample is None:
-        for number, (exact, first) in enumerate(_first_pass(frames, workers, buckets, seed)):
+        firsts = _first_pass(frames, workers, buckets, seed, first_rows)
+        for number, (exact, first, listed) in enumerate(firsts):
             if exact is not None:
                 counts[number] = exact, 1.0
             elif first.total >= enough:
@@ -73,6 +82,9 @@ def count_frequent_keys(
             else:
                 fraction = min(1.0, enough / max(1.0, first.total / FIRST_FRACTION))
                 samples[number] = 1.0 if fraction > 0.5 else fraction  # all: costs little more and is exact
+                # a key that the first sample missed has few rows: there are no more keys than in proportion
+                is_complete = listed < _sketch_sizes(_max_hot_keys(workers))[0]
+                expected_keys += listed / FIRST_FRACTION if is_complete else math.inf
     elif not 0 < sample <= 1:
         raise EvenflowError(f"sample is {sample!r}; pass a fraction of the rows, above 0 and at most 1.")
     left = [
@@ -85,40 +97,51 @@ def count_frequent_keys(
             (frame if fraction == 1 else _sampled(frame, fraction, seed)).selectExpr(f"{hashed} as hash")
             for _, frame, hashed, fraction in left
         ]
-        conditions = [[f"side = {side}"] for side in range(len(left))] if len(left) > 1 else [[""]]
-        found = _aggregated(rows, conditions, workers, buckets)
-        for (number, _, _, fraction), [condition] in zip(left, conditions, strict=True):
-            counted = _counted(found, condition, buckets, 1 if fraction == 1 else MIN_SAMPLED_ROWS)
+        least = [1 if fraction == 1 else MIN_SAMPLED_ROWS for *_, fraction in left]
+        if sample is None and expected_keys <= _MAX_GROUPED:
+            second = _grouped(rows, buckets, least)
+        else:
+            conditions = [f"side = {side}" for side in range(len(left))] if len(left) > 1 else [""]
+            found = _aggregated(rows, [[condition] for condition in conditions], workers, buckets)
+            second = [
+                _counted(found, condition, buckets, min_count)
+                for condition, min_count in zip(conditions, least, strict=True)
+            ]
+        for (number, _, _, fraction), counted in zip(left, second, strict=True):
             counts[number] = _scaled(counted, fraction), fraction
     return [counted for counted in counts if counted is not None]
 
 
 def _first_pass(
-    frames: Sequence[tuple[DataFrame, str]], workers: int, buckets: int, seed: int
-) -> list[tuple[Counted | None, Counted]]:
-    """Return, for each frame, the counts of all rows, or None if only some were counted, and of a sample."""
-    rows = [_first_rows(df, hashed, seed) for df, hashed in frames]
+    frames: Sequence[tuple[DataFrame, str]], workers: int, buckets: int, seed: int, first_rows: int
+) -> list[tuple[Counted | None, Counted, int]]:
+    """Return, for each frame, the counts of all rows, or None if only some were counted, and of a sample.
+
+    The last number is how many keys of the sample are listed, including those that are too rare to be hot.
+    """
+    rows = [_first_rows(df, hashed, seed, first_rows) for df, hashed in frames]
     both = ("is_first", "is_sampled")
     conditions = [
         [*both] if len(frames) == 1 else [f"{condition} and side = {side}" for condition in both]
         for side in range(len(frames))
     ]
     found = _aggregated(rows, conditions, workers, buckets)
-    counts: list[tuple[Counted | None, Counted]] = []
+    counts: list[tuple[Counted | None, Counted, int]] = []
     for first, sampled in conditions:
         exact = None if found[f"beyond {sampled}"][0].as_py() else _counted(found, first, buckets, 1)
-        counts.append((exact, _counted(found, sampled, buckets, MIN_SAMPLED_ROWS)))
+        listed = len(found[f"keys{sampled}"][0])
+        counts.append((exact, _counted(found, sampled, buckets, MIN_SAMPLED_ROWS), listed))
     return counts
 
 
-def _first_rows(df: DataFrame, hashed: str, seed: int) -> DataFrame:
+def _first_rows(df: DataFrame, hashed: str, seed: int, first_rows: int) -> DataFrame:
     """Return the hashes of the first rows of each partition and of a sample of all rows."""
     is_first, is_sampled = helper_name(df, "is_first"), helper_name(df, "is_sampled")
     position = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # within its partition
     return (
         df.selectExpr(
             "*",  # SQL text, because building a Column costs one call to the JVM per part
-            f"({position}) < {FIRST_ROWS} as {quoted(is_first)}",
+            f"({position}) < {first_rows} as {quoted(is_first)}",
             f"{draw_by_position(seed, FIRST_SAMPLE)} < {FIRST_FRACTION} as {quoted(is_sampled)}",
         )
         .where(f"{quoted(is_first)} or {quoted(is_sampled)}")  # skip the others before hashing
@@ -130,10 +153,7 @@ def _first_rows(df: DataFrame, hashed: str, seed: int) -> DataFrame:
 
 def _aggregated(sides: list[DataFrame], conditions: list[list[str]], workers: int, buckets: int) -> pa.Table:
     """Return the counts of the rows of all sides under each condition, from one job, in one row."""
-    rows = sides[0]
-    if len(sides) > 1:
-        marked = [rows.selectExpr("*", f"{side} as side") for side, rows in enumerate(sides)]
-        rows = reduce(DataFrame.unionAll, marked)
+    rows = sides[0] if len(sides) == 1 else _marked(sides)
     aggregates = [
         column for listed in conditions for one in listed for column in _counts(workers, buckets, one)
     ]
@@ -145,6 +165,28 @@ def _aggregated(sides: list[DataFrame], conditions: list[list[str]], workers: in
         rows = rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
     # as Row objects, a hundred thousand keys would take longer than counting them
     return rows.agg(*aggregates).toArrow()
+
+
+def _grouped(sides: list[DataFrame], buckets: int, min_counts: list[int]) -> list[Counted]:
+    """Return the counts of every side's rows, from one job that groups by the hash."""
+    found = _marked(sides).groupBy("side", "hash").count().toArrow()
+    side, hashes, rows = (found[name].to_numpy() for name in ("side", "hash", "count"))
+    counts = []
+    for number, min_count in enumerate(min_counts):
+        keys, counted = hashes[side == number].view(np.uint64), rows[side == number].astype(np.float64)
+        certain = counted >= min_count
+        weights: Float64Array | None = None
+        if buckets:
+            weights = np.bincount(bucket_of(keys, buckets), counted, buckets).astype(np.float64)
+        distinct = None if buckets else float(keys.size)
+        counts.append(Counted(keys[certain], counted[certain], float(counted.sum()), weights, distinct))
+    return counts
+
+
+def _marked(sides: list[DataFrame]) -> DataFrame:
+    """Return the rows of all sides, with the number of their side."""
+    marked = [rows.selectExpr("*", f"{side} as side") for side, rows in enumerate(sides)]
+    return reduce(DataFrame.unionAll, marked)
 
 
 def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:

@@ -39,7 +39,7 @@ from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 from evenflow.spark.worker_python import check_worker_python
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.routing")
 
 MIN_SPARK_VERSION = (4, 2)
 CHECKSUM = (

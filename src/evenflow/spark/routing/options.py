@@ -37,6 +37,11 @@ class PlacementOptions:
     def resolve(self, df: DataFrame) -> ResolvedOptions:
         """Check the options against ``df`` and each other, and fill in defaults."""
         scheme = as_scheme(self.scheme)
+        if isinstance(self.plan, JoinPlan):
+            raise EvenflowError(
+                "plan is the plan of a join, after which a key may be in several partitions; omit plan, and "
+                "rows are placed again."
+            )
         workers = resolve_workers(df, self.workers, self.plan)
         check_choice("mode", self.mode, MODES)
         check_choice("order", self.order, ORDERS)

@@ -31,6 +31,7 @@ class Placed:
     reasons: list[str] = field(default_factory=list)
     control: str | None = None
     direct: tuple[DataFrame, Column] | None = None  # the user's frame and worker, if it needs no helpers
+    stays: bool = False  # every row is where it should be; there is no column for the worker
 
     def rows(self) -> DataFrame:
         """Return the user's columns, with every row on the partition of its worker."""
@@ -41,6 +42,8 @@ class Placed:
 
     def moved(self) -> DataFrame:
         """Return the frame with every row on the partition of its worker, helper columns included."""
+        if self.stays:
+            return self.frame
         return self.frame.repartitionById(self.workers, F.col(quoted(self.worker)))
 
     def helpers(self) -> list[str]:

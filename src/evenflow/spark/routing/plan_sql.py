@@ -37,15 +37,15 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     chosen = draw if table.splits else None
     # for each hot key: its only home, or its first cell and the number of its cells
     answers: Array = table.first_homes
+    arrays: dict[str, Array] = {}
     if chosen is not None:
         answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
         df = df.select("*", chosen.alias(names["draw"]))
-    df = with_answer(df, table.keys, table, answers, hashed, names["hash"], names["found"])
+        arrays = {"cuts": table.cut, "homes": np.stack([table.below, table.above], axis=1).ravel()}
+    stored = _stored(df, _answer_arrays(table.keys, table, answers) | arrays)
+    df = _with_answer(df, stored, table, hashed, names["hash"], names["found"])
     home = F.col(found)
     if chosen is not None:
-        stored = _stored(
-            df, {"cuts": table.cut, "homes": np.stack([table.below, table.above], axis=1).ravel()}
-        )
         scaled = f"{draw_} * ({found} & {(1 << _CELL_BITS) - 1}L)"
         df = df.selectExpr("*", f"int({scaled}) as {cell}")
         at = f"int(shiftright({found}, {_CELL_BITS})) + {cell}"
@@ -60,29 +60,42 @@ def with_answer(
     found_name: str,
 ) -> DataFrame:  # fmt: skip
     """Return ``df`` with the key's hash, and the hot key's entry in ``answers``, or -1."""
-    mask = slots.slots.size - 1
-    names = {step: helper_name([*df.columns, hash_name, found_name], step) for step in ("shift", "slot")}
-    hash_, shift, slot = (quoted(name) for name in (hash_name, *names.values()))
+    stored = _stored(df, _answer_arrays(keys, slots, answers))
+    return _with_answer(df, stored, slots, hashed, hash_name, found_name)
+
+
+def _answer_arrays(keys: UInt64Array, slots: Slots | PlanTable, answers: Array) -> dict[str, Array]:
+    """Return what the look-up of a hot key's entry in ``answers`` reads."""
     arrays: dict[str, Array] = {
         "shifts": slots.shifts,
         "hashes": np.append(keys.view(np.int64), 0)[slots.slots],
         # -1 in free slots, which would otherwise match a hash of 0
         "answers": np.append(answers, -1).astype(answers.dtype)[slots.slots],
-        "listed": keys.view(np.int64)[slots.unslotted],
-        "listed_answers": answers[slots.unslotted],
     }
-    stored = _stored(df, arrays)
+    if slots.unslotted.size:
+        arrays["listed"] = keys.view(np.int64)[slots.unslotted]
+        arrays["listed_answers"] = answers[slots.unslotted]
+    return arrays
+
+
+def _with_answer(
+    df: DataFrame, stored: dict[str, Column], slots: Slots | PlanTable, hashed: str, hash_name: str,
+    found_name: str,
+) -> DataFrame:  # fmt: skip
+    mask = slots.slots.size - 1
+    slot_name = helper_name([*df.columns, hash_name, found_name], "slot")
+    hash_, slot = quoted(hash_name), quoted(slot_name)
     held, answer = (F.get(stored[name], F.col(slot)) for name in ("hashes", "answers"))
     default_answer = F.lit(-1)
     if slots.unslotted.size:
         number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
         default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
     df = df.select("*", F.expr(hashed).alias(hash_name))
-    group = F.expr(f"int({hash_} & {mask}L)")
-    df = df.select("*", F.get(stored["shifts"], group).alias(names["shift"]))
-    df = df.selectExpr("*", f"int((shiftrightunsigned({hash_}, {UPPER}) + {shift}) & {mask}L) as {slot}")
+    shift = F.get(stored["shifts"], F.expr(f"int({hash_} & {mask}L)"))
+    place = (F.expr(f"shiftrightunsigned({hash_}, {UPPER})") + shift).bitwiseAND(F.lit(mask)).cast("int")
+    df = df.select("*", place.alias(slot_name))
     df = df.select("*", F.when(held == F.col(hash_), answer).otherwise(default_answer).alias(found_name))
-    return df.drop(*names.values())
+    return df.drop(slot_name)
 
 
 class CellNames(NamedTuple):
@@ -95,22 +108,24 @@ class CellNames(NamedTuple):
 
 def with_cells(
     df: DataFrame, plan: JoinPlan, side: SidePieces, values: Int64Array, hashed: str, draw: Column | None,
-    cold: str, names: CellNames,
+    cold: str, names: CellNames, cold_cell: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """Return a row of ``df`` for each of its cells, with what stands for the cell in ``values``.
 
     A draw in [0, 1) chooses the row's piece. The cell of a cold key, and of rows where the SQL ``cold`` is
-    true, is its hash. The columns for copies are missing if no row is copied.
+    true, is the SQL ``cold_cell``, by default the key's hash. The columns for copies are missing if no row is
+    copied.
     """
     if not plan.keys.size:
-        return df.select("*", F.expr(hashed).alias(names.cell))
+        return df.select("*", F.expr(cold_cell or hashed).alias(names.cell))
     steps = {
         step: helper_name([*df.columns, *names], step) for step in ("hash", "draw", "looked_up", "found")
     }
     hash_, draw_, looked_up, found = (quoted(name) for name in steps.values())
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
     df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(steps["draw"]))
-    df = with_answer(df, plan.keys, plan.slots, answers, hashed, steps["hash"], steps["looked_up"])
+    stored = _stored(df, _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values})
+    df = _with_answer(df, stored, plan.slots, hashed, steps["hash"], steps["looked_up"])
     df = df.selectExpr("*", f"if({cold}, -1L, {looked_up}) as {found}")
     mask = (1 << _CELL_BITS) - 1
     copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
@@ -123,8 +138,7 @@ def with_cells(
             f"explode(if({is_hot}, sequence(0, {copies} - 1), array(0))) as {quoted(names.copy)}",
         )
         at += f" + {quoted(names.copy)}"
-    stored = _stored(df, {"cells": values})["cells"]
-    cell = F.when(F.col(found) >= 0, F.get(stored, F.expr(at))).otherwise(F.col(hash_))
+    cell = F.when(F.col(found) >= 0, F.get(stored["cells"], F.expr(at))).otherwise(F.expr(cold_cell or hash_))
     return df.select("*", cell.alias(names.cell)).drop(*steps.values())
 
 

@@ -19,6 +19,7 @@ from evenflow.owners.sizing import Sizing
 from evenflow.plan import Plan
 from evenflow.spark.grouped.runs import Batches
 from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.routing.plan_sql import with_worker
 from evenflow.spark.state.batch_time import BatchTime
@@ -32,6 +33,9 @@ from evenflow.spark.state.task_report import SCHEMA, TaskReport
 from evenflow.spark.state.worker_task import TaskSpec
 
 RESCALE = "rescale"  # the file with the last request to change the number of workers
+REBALANCE = "rebalance"  # the file with the last request to balance at once
+_SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
+_MOST_SHOWN = 50
 MAX_MEASURED_KEYS = 1024  # hot keys reported to the adaptivity loop
 
 
@@ -52,36 +56,41 @@ class Batch:
 
     def run(self) -> Committed:
         """Process the batch and commit it."""
-        before, ownership, rescaled = self._owners()
+        before, ownership, requests = self._owners()
         plan = ownership.plan
         files = self.table.files()
         clock = self._clock()
         spec = self._task_spec(plan, before, files, clock)
         reports = self._process(spec, plan)
-        committed = self._committed(reports, ownership, plan, before, rescaled, clock)
+        committed = self._committed(reports, ownership, plan, before, requests, clock)
         self.table.commit(committed, [report.state for report in reports if report.state is not None])
         return committed
 
-    def _owners(self) -> tuple[Plan | None, Ownership, int]:
-        """Return the previous batch's plan, the current owners, and the last rescale request applied."""
+    def _owners(self) -> tuple[Plan | None, Ownership, dict[str, int]]:
+        """Return the previous batch's plan, the current owners, and the last requests applied."""
         config, last = self.config, self.last
         if last is None:
             ownership = Ownership.start(
                 config.scheme, config.workers, seed=config.seed, auto=config.auto, speeds=config.speeds,
                 alpha=config.alpha,
             )  # fmt: skip
-            before, rescaled = None, 0
+            before, requests = None, {RESCALE: 0, REBALANCE: 0}
         else:
             ownership = Ownership.from_json(last.ownership, config.scheme)
-            before, rescaled = Plan.from_json(last.plan) if last.plan else ownership.plan, last.rescaled
+            before = Plan.from_json(last.plan) if last.plan else ownership.plan
+            requests = {RESCALE: last.rescaled, REBALANCE: last.rebalanced}
             if last.asked != config.requested_workers:
                 ownership.sizing = None if config.auto is None else Sizing(config.auto)
                 self._rescale(ownership, config.workers if config.auto is None else ownership.workers)
-        request = Control(config.control).read(RESCALE, RESCALE)
-        if request is not None and self._is_new(request[0], rescaled):
-            rescaled = int(request[0]["serial"])
-            self._rescale(ownership, int(request[0]["workers"]))
-        return before, ownership, rescaled
+        for name in (RESCALE, REBALANCE):
+            request = Control(config.control).read(name, name)
+            if request is not None and self._is_new(request[0], requests[name]):
+                requests[name] = int(request[0]["serial"])
+                if name == RESCALE:
+                    self._rescale(ownership, int(request[0]["workers"]))
+                elif self.decision is None:  # a new number of workers is planned afresh anyway
+                    self.decision = replace(ownership.rebalance(), batch=self.batch)
+        return before, ownership, requests
 
     def _is_new(self, request: dict[str, Any], applied: int) -> bool:
         """Return whether a request is new, and not for an earlier state with the same control directory."""
@@ -123,11 +132,14 @@ class Batch:
 
     def _process(self, spec: TaskSpec, plan: Plan) -> list[TaskReport]:
         """Run the tasks of all workers, with a separate job if Spark skips them since there are no rows."""
+        spark = self.df.sparkSession
         rows = rows_by_owner(self.df, self.config, plan)
-        reports = collect_reports(rows.mapInArrow(spec, SCHEMA), self.table)
-        if not reports:
-            idle = run_without_rows(self.df.sparkSession, plan.workers, WithoutRows(spec))
-            reports = collect_reports(idle, self.table)
+        text = f"evenflow: {self.config.name}, batch {self.batch} on {plan.workers} workers"
+        with job_description(spark, text):
+            reports = collect_reports(rows.mapInArrow(spec, SCHEMA), self.table)
+            if not reports:
+                idle = run_without_rows(spark, plan.workers, WithoutRows(spec))
+                reports = collect_reports(idle, self.table)
         if sorted(report.worker for report in reports) != list(range(plan.workers)):
             raise EvenflowError(
                 f"{len(reports)} of {plan.workers} workers reported in batch {self.batch}, which is a bug in "
@@ -141,7 +153,7 @@ class Batch:
         ownership: Ownership,
         plan: Plan,
         before: Plan | None,
-        rescaled: int,
+        requests: dict[str, int],
         clock: BatchTime,
     ) -> Committed:
         measured = self._measured(reports, plan)
@@ -155,7 +167,7 @@ class Batch:
         watermark = None if latest is None else latest - self.config.delay
         if clock.watermark is not None and watermark is not None:
             watermark = max(watermark, clock.watermark)
-        loads = self._loads(reports)
+        loads = {**self._loads(reports), **_compared(measured, plan)}
         return Committed(
             batch=self.batch,
             query=self.step.query,
@@ -164,7 +176,8 @@ class Batch:
             ownership=ownership.to_json(),
             plan=None if ownership.plan is plan else plan.to_json(),
             asked=self.config.requested_workers,
-            rescaled=rescaled,
+            rescaled=requests[RESCALE],
+            rebalanced=requests[REBALANCE],
             latest=latest,
             watermark=watermark,
             now=clock.now if clock.clock == "processing" else None,
@@ -228,6 +241,18 @@ class Batch:
             "ideal": ideal,
             "relative_migration": moved / ideal,
         }
+
+
+def _compared(measured: Measured, plan: Plan) -> dict[str, Any]:
+    """Return what hashing would have done with the same rows, and the hot keys with their owners."""
+    buckets = np.zeros(0) if measured.buckets is None else np.asarray(measured.buckets)
+    hashed = np.bincount(np.arange(buckets.size) % plan.workers, buckets, plan.workers)
+    shown = measured.counts * _SHOWN_DIVISOR * plan.workers >= max(1.0, measured.total)
+    hot = zip(measured.keys[shown].tolist(), measured.counts[shown].tolist(), strict=True)
+    return {
+        "hashed": hashed.astype(int).tolist(),
+        "hot": [[f"{key:016x}", int(count), plan.homes_of(key)] for key, count in hot][:_MOST_SHOWN],
+    }
 
 
 def rows_by_owner(df: DataFrame, config: QueryConfig, plan: Plan) -> DataFrame:

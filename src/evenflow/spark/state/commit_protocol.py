@@ -24,9 +24,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from evenflow.control.directory import DECISIONS, OWNERS
 from evenflow.errors import EvenflowError
 from evenflow.owners import Ownership
 from evenflow.spark.monitoring.control_dir import Control
+from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.state.batch import Batch, collect_reports, run_without_rows
 from evenflow.spark.state.compaction import FileMerge, needed_by, runs_to_merge
 from evenflow.spark.state.continuity import RequestedBatch, next_step, requested_batch
@@ -35,11 +37,10 @@ from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.table import Committed, StateTable
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.state")
 
 Sink = Callable[[DataFrame, int], None]
 
-DECISIONS = "decisions"  # the directory with the log of decisions
 _INTERRUPTED = "java.lang.InterruptedException"
 # Spark searches the Python error for this, with a pattern that overflows the stack on a full Java stack trace
 _STOPPED = f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch.\n: {_INTERRUPTED}"
@@ -60,8 +61,10 @@ class MicroBatches:
         self.sink = sink
         self._table: StateTable | None = None
         self._finished = 0.0
+        self._began = 0.0  # the current batch
         self._requested: RequestedBatch | None = None  # the last batch that this process completed
         self._logged: set[str] | None = None  # identities of commits that are in the log
+        self._hot_since: dict[str, float] | None = None  # times, by key
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None, "_requested": None}
@@ -90,6 +93,7 @@ class MicroBatches:
             ) from error
 
     def _run(self, df: DataFrame, batch: int) -> None:
+        self._began = time.monotonic()
         table = self.table()
         table.refresh()
         committed = table.committed
@@ -101,7 +105,7 @@ class MicroBatches:
             table.sweep_outputs(step.batch)
             committed = Batch(self.config, table, df, step, self.elapsed).run()
         assert committed is not None
-        self._log_batch(committed)
+        self._log_batch(committed, table)
         self.emit(df.sparkSession, committed)
         self.merge(df.sparkSession, table)
         self._finished = time.monotonic()
@@ -139,7 +143,8 @@ class MicroBatches:
             owners,
             drop_removed=len(chosen) == len(files),
         )
-        reports = collect_reports(run_without_rows(spark, owners.workers, work), table)
+        with job_description(spark, f"evenflow: {self.config.name}, merge {len(chosen)} state files"):
+            reports = collect_reports(run_without_rows(spark, owners.workers, work), table)
         merged = [report.state for report in reports if report.state is not None]
         table.commit(committed, merged, chosen)
         swept = table.sweep()
@@ -148,20 +153,30 @@ class MicroBatches:
             rows=sum(file.rows for file in chosen), left=sum(file.rows for file in merged), swept=swept,
         )  # fmt: skip
 
-    def _log_batch(self, committed: Committed) -> None:
+    def _log_batch(self, committed: Committed, table: StateTable) -> None:
         """Write a batch to the logs, unless it was written before a kill."""
         control = Control(self.config.control)
         loads = committed.loads
         if self._logged is None:
             self._logged = {note.get("commit", "") for note in control.notes("batch")}
+            control.note(
+                "started", query=committed.query, run=self.config.token, batch=committed.batch,
+                workers=committed.workers, name=self.config.name, scheme=str(self.config.scheme),
+            )  # fmt: skip
         if committed.identity in self._logged:
             return
         self._logged = {committed.identity}
         control.note(
             "batch", batch=committed.batch, rows=loads["rows"], keys=sum(loads["touched"]),
-            pairs=sum(loads["touched"]), busy=loads["seconds"], loads=loads, watermark=committed.watermark,
-            commit=committed.identity,
+            pairs=sum(loads["touched"]), busy=loads["seconds"], watermark=committed.watermark,
+            loads={name: value for name, value in loads.items() if name not in ("hashed", "hot")},
+            commit=committed.identity, query=committed.query, hashed=loads.get("hashed"),
+            hot=self._hot(control, loads), seconds=round(time.monotonic() - self._began, 6),
+            late=sum(loads["late"]),
+            state_keys=loads["state_keys"],
+            state_bytes=sum(file.bytes for file in table.footers.values()),
         )  # fmt: skip
+        self._write_plan(control, committed)
         decisions = Control(Path(self.config.control) / DECISIONS)
         for decision in committed.decisions:
             decisions.note("decision", **decision)
@@ -171,6 +186,29 @@ class MicroBatches:
             log.warning("accept_gap: %s", committed.gap["why"])
         if committed.migration is not None:
             decisions.note("migration", **committed.migration)
+
+    def _hot(self, control: Control, loads: dict[str, Any]) -> list[list[Any]]:
+        """Return the hot keys of a batch, with the time since which each has been hot."""
+        if self._hot_since is None:
+            logged = list(control.notes("batch"))[-1:]
+            known = [key for note in logged for key in note.get("hot") or [] if len(key) == 4]
+            self._hot_since = {key: since for key, *_, since in known}
+        now = round(time.time(), 3)
+        hot = [[*key, self._hot_since.get(key[0], now)] for key in loads.get("hot", [])]
+        self._hot_since = {key: since for key, *_, since in hot}
+        return hot
+
+    def _write_plan(self, control: Control, committed: Committed) -> None:
+        """Write the plan for the next batch to the control directory if it is a new one, to be explained."""
+        changed = any(decision["adopted"] for decision in committed.decisions)
+        if changed or control.read(OWNERS, "plan") is None:
+            plan = Ownership.from_json(committed.ownership, self.config.scheme).plan
+            control.write(
+                OWNERS,
+                "plan",
+                {"serial": committed.batch, "workers": plan.workers, "plan": plan.to_json()},
+                {},
+            )
 
 
 def check_staged(root: Path, committed: Committed) -> None:

@@ -22,7 +22,7 @@ from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.rewind import batch_to_rewind_to
 from evenflow.spark.state.table import Committed, StateTable
 
-log = logging.getLogger("evenflow.spark")
+log = logging.getLogger("evenflow.spark.state")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,15 +11,15 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
+from evenflow.control.directory import DECISIONS
 from evenflow.errors import EvenflowError, own_sentence
 from evenflow.spark.monitoring.control_dir import Control
-from evenflow.spark.routing.options import check_workers
-from evenflow.spark.state.batch import RESCALE
-from evenflow.spark.state.commit_protocol import DECISIONS, MicroBatches, Sink
+from evenflow.spark.state.commit_protocol import MicroBatches, Sink
 from evenflow.spark.state.continuity import check_start
 from evenflow.spark.state.lock import release_lock, take_lock, track_lock_holder
 from evenflow.spark.state.query_config import QueryConfig
-from evenflow.spark.state.table import StateTable, history, open_table
+from evenflow.spark.state.requests import request_rebalance, request_rescale
+from evenflow.spark.state.table import history
 
 BATCH_COLUMN = "batch"
 
@@ -161,20 +160,11 @@ class StatefulQuery:
 
     def rescale(self, workers: int) -> None:
         """Change the number of workers from the next micro-batch on; the change survives restarts."""
-        check_workers(workers)
-        control, root = Control(self.config.control), Path(self.config.root)
-        request = control.read(RESCALE, RESCALE)
-        applied = next((committed.rescaled for _, committed in history(root)), 0)
-        latest = max(applied, 0 if request is None else int(request[0]["serial"]))
-        header = {
-            "serial": max(time.time_ns(), latest + 1),  # this clock may be behind the one of the last request
-            "workers": workers,
-            "state": str(open_table(root).metadata().id) if StateTable.exists(root) else None,
-        }
-        if not control.write(RESCALE, RESCALE, header, {}):
-            raise EvenflowError(
-                f"cannot write the request to {self.config.control}; make that directory writable."
-            )
+        request_rescale(Path(self.config.root), Control(self.config.control), workers)
+
+    def rebalance(self) -> None:
+        """Balance the keys anew from the next micro-batch on, even if that costs more than it gains."""
+        request_rebalance(Path(self.config.root), Control(self.config.control))
 
     def loads(self) -> StateLoads:
         """Return the load of each worker in the last committed batch."""

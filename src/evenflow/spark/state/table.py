@@ -61,6 +61,7 @@ class Committed:
     gap: dict[str, Any] | None = None  # the mismatch that ``accept_gap`` accepted before this batch
     identity: str = ""  # unique id of this batch's commit
     rewound: int | None = None  # the version that a rewind restored
+    rebalanced: int = 0  # serial number of the last request to balance at once
 
     @property
     def spark_batch(self) -> int:

@@ -1,0 +1,60 @@
+"""`evenflow.spark.join` compared with plain joins, adaptive execution and salting by hand.
+
+``quick`` uses a tenth of the rows and fewer rounds; its ratios are rough, since the fixed cost of a job
+weighs more. Tables and ways to join them: :mod:`evenflow.bench.join_tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evenflow.bench import join_work
+from evenflow.bench.measure import Progress, Row, silent
+from evenflow.bench.results import Limit, Target, part_tables, target_table
+from evenflow.errors import EvenflowError
+from evenflow.report.tables import Table
+
+PARTS = ("bare", "kinds", *join_work.CASES)
+OURS = ("evenflow, plan given", "evenflow, counting")
+NOT_ADAPTIVE = ("full outer", "right aggregated", "three tables", "both sides hot")
+TARGETS = (
+    Target("bare", {"what": OURS[0], "case": "inner"}, "cpu_of_plain", Limit("at most", 1.15)),
+    Target("bare", {"what": OURS[1], "case": "inner"}, "cpu_of_plain", Limit("at most", 1.4)),
+    Target("work", {"what": OURS[0], "case": "inner"}, "of_salting", Limit("at most", 1.15)),
+    Target("work", {"what": OURS[0], "case": "inner"}, "of_tuned", Limit("at most", 1.1)),
+    *(
+        Target("work", {"what": OURS[0], "case": case}, "of_tuned", Limit("at most", 0.5))
+        for case in NOT_ADAPTIVE
+    ),
+    *(
+        Target("work", {"what": name, "case": case}, "max_over_mean", Limit("at most", 1.2))
+        for case in join_work.CASES
+        for name in OURS
+    ),
+    Target("kinds", {"what": "evenflow"}, "max_over_mean", Limit("at most", 1.2)),
+)
+
+
+def run(quick: bool = False, progress: Progress = silent, only: Sequence[str] = ()) -> list[Row]:
+    """Measure everything, or the parts in ``only``."""
+    for part in only:
+        if part not in PARTS:
+            raise EvenflowError(f"--only is {part!r}; choose among {', '.join(PARTS)}.")
+    chosen = only or PARTS
+    rows: list[Row] = []
+    if "bare" in chosen:
+        rows += join_work.bare(quick, progress)
+    if "kinds" in chosen:
+        rows += join_work.kinds(quick, progress)
+    cases = [case for case in join_work.CASES if case in chosen]
+    return rows + (join_work.work(quick, progress, cases) if cases else [])
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return the parts as tables, and the targets."""
+    return [*part_tables(rows, join_work.COLUMNS), targets(rows)]
+
+
+def targets(rows: Sequence[Row]) -> Table:
+    """Return every target with its measured value."""
+    return target_table(line for target in TARGETS for line in target.lines(rows))

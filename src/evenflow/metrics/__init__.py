@@ -1,0 +1,1 @@
+"""Metrics of running queries in the format of Prometheus."""
