@@ -18,11 +18,12 @@ import pytest
 from evenflow import hash_keys
 from evenflow.plan import make_join_plan
 from evenflow.plan.counted import Counted
-from faults.test_kills import ALL, JOB, damage, run
+from extent import in_make_faults
+from faults.test_kills import JOB, damage, run
 from spark.stream_files import write_batches
 
 pytestmark = [
-    pytest.mark.spark, pytest.mark.faults, pytest.mark.skipif(not ALL, reason="make faults kills joins"),
+    pytest.mark.spark, pytest.mark.faults, in_make_faults,
 ]  # fmt: skip
 
 KILLS = {0: "during", 1: "before", 2: "after", 3: "during"}

@@ -66,4 +66,4 @@ class JoinReplanner:
 def counted_by(plan: JoinPlan, left: bool) -> Counted:
     """Return the rows of a side as a plan has them."""
     rows = plan.left_rows if left else plan.right_rows
-    return Counted(plan.keys, rows, float(rows.sum()))
+    return Counted(plan.keys, rows, plan.totals[0 if left else 1])
