@@ -40,6 +40,8 @@ def test_lines_have_their_points_and_colours() -> None:
     (chart,) = drawn(Lines(x="workers", y="value", logx=True, level=1.0))
     assert chart["x"]["values"] == [5, 10, 50]
     assert chart["x"]["log"]
+    assert chart["x"]["label"] == "workers, log scale"
+    assert chart["y"]["label"] == "value"  # from zero
     found = {series["label"]: series for series in chart["series"]}
     assert found["key"]["values"] == [15, 30, 150]
     assert (found["key"]["colour"], found["fill"]["colour"]) == (1, 0)

@@ -88,7 +88,7 @@ def bars(values: Sequence[float], label: str) -> str:
 
 
 class Progress:
-    """Progress in a notebook: pass it as ``progress`` to `advise` or `simulate`.
+    """Progress in a notebook: pass it as ``watch`` to `advise`, or as ``progress`` to `simulate`.
 
     >>> from evenflow.charts.notebook import Progress
     >>> str(Progress("advise").html(3, 4, "fill"))

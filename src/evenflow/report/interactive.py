@@ -18,6 +18,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
 
+from evenflow.report.figures import LOG_SCALE
 from evenflow.report.style import styled
 
 _FIXED = {"fill": 0, "evenflow": 0, "key": 1, "hashing": 1}  # as on the dashboard
@@ -80,13 +81,14 @@ def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
     has_bars = any(kind == "bars" for kind, _ in series.values())
     log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
     panel = axes.get_title() or axes.get_title("left")
-    y_label = axes.get_ylabel().strip() or "value"
+    x_label = _labelled(axes.get_xlabel().strip() or "x", log_x)
+    y_label = _labelled(axes.get_ylabel().strip() or "value", log_y)
     caption = ". ".join(text for text in (panel, y_label if len(y_label) > _LONG else "") if text)
     chart: dict[str, Any] = {
         "title": f"{title}: {panel}" if panel else title,
         "caption": f"{caption}." if caption else "",
-        "x": {"label": axes.get_xlabel() or "x", "values": places, "log": log_x, "ticks": ticks},
-        "y": {"label": y_label if len(y_label) <= _LONG else "log scale" if log_y else "", "log": log_y},
+        "x": {"label": x_label, "values": places, "log": log_x, "ticks": ticks},
+        "y": {"label": y_label if len(y_label) <= _LONG else LOG_SCALE if log_y else "", "log": log_y},
         "series": [
             {
                 "label": label,
@@ -104,6 +106,11 @@ def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
     if reference is not None and not log_y:
         chart["reference"] = reference
     return chart
+
+
+def _labelled(label: str, is_log: bool) -> str:
+    """Return the label of an axis, which says so if the axis does not start at zero."""
+    return f"{label}, {LOG_SCALE}" if is_log and "log" not in label else label
 
 
 def _points(axes: Axes, xs: list[Any], ys: list[Any]) -> _Points:
