@@ -17,7 +17,7 @@ from evenflow.papers.data import data_sets
 from evenflow.report.tables import Table
 
 CAUSES = {cause.name: cause for cause in (*causes_streams.CAUSES, *causes_functions.CAUSES)}
-QUICK = ("tracked-later", "own-layout")
+QUICK = ("widens-from", "own-layout")
 _LEAD = """# Causes
 
 Claims of [the five papers](reproduction.md) that are not reproduced have a note with the cause. Each study

@@ -58,8 +58,8 @@ def _numbers(rows: list[dict[str, float]], *columns: str) -> str:
 
 
 def more_moves(_: Streams) -> Iterator[Found]:
-    """Let readj move a key twenty times, and let it take its gains by round; LQL, sigma 0.008."""
-    case = partial(growth, workers=[10], domain=10**5, z=0.5, resources="LQL", sigma=0.008)
+    """Let readj move a key twenty times, and let it take its gains by round; LQL, sigma 0.016."""
+    case = partial(growth, workers=[10], domain=10**5, resources="LQL", sigma=0.016)
     yield "as printed, five moves", _numbers(case(["redist", "readj", "readj-round"]), "imbalance")
     module = edited(("MOST_MOVES = 5", "MOST_MOVES = 20"))
     with patch.object(explicit, "place", module.place):

@@ -213,7 +213,7 @@ def _dynamic(scheme: str, stream: str, workers: int = 10) -> dict[str, Any]:
     return row
 
 
-def tracked_later(_: Streams) -> Iterator[Found]:
+def widens_from(_: Streams) -> Iterator[Found]:
     """Let 300 keys have a hottest key of 10 to 30 percent."""
     for p1 in (0.10, 0.20, 0.24, 0.27, 0.30):
         stream = zipf(round(_exponent(p1, 300), 4), 300, 541_909, seed=17)
@@ -311,7 +311,7 @@ CAUSES = (
         "When does a high threshold cause imbalance?",
         two_workers_suffice,
     ),
-    Cause("tracked-later", "dynamic/fig9", "From which p1 on is DKG ahead of PKG?", tracked_later),
+    Cause("widens-from", "dynamic/fig9", "From which p1 on is DKG ahead of PKG?", widens_from),
     Cause(
         "pairs-cost-nothing", "dynamic/fig9", "When would KG be the best on clickstream?", pairs_cost_nothing
     ),

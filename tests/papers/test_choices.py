@@ -216,7 +216,7 @@ def test_rules_of_time() -> None:
         return [
             {"scheme": scheme, "data": data, "workers": 100, "imbalance": value}
             for scheme in ("partial-key", "d-choices", "w-choices")
-            for data in ("TW", "WP", "CT", "CT-drift", "CT-made")
+            for data in ("TW", "WP", "WP-made", "CT", "CT-drift", "CT-made")
             for value in (0.5, 0.1, 0.1, last)
         ]
 

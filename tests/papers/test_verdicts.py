@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.causes import CAUSES
 from evenflow.papers import experiments, find
 from evenflow.papers.data import data_sets
 from evenflow.papers.experiment import DIFFERS, VERDICTS, RunConfig
 from evenflow.papers.reproduce import reproduce
 from evenflow.papers.scales import read_summary, summary_beside
+from mutants.registry import MUTANTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 QUICK = [
@@ -29,6 +31,7 @@ QUICK = [
     "evolving/epochs",
     *(f"dynamic/{figure}" for figure in ("table1", "widths", "table3", "fig10", "fig11", "fig12", "fig13")),
 ]
+EXPERIMENT = re.compile(r"\b(study|mutant|figure) `([^`]+)`", re.IGNORECASE)
 ALL = os.environ.get("EVENFLOW_REPRODUCE") == "all"
 
 
@@ -66,6 +69,28 @@ def test_paper_scale_is_of_the_figures_as_they_are() -> None:
         assert {claim["verdict"] for claim in found["claims"]} <= set(VERDICTS)
         assert f"commit {', '.join(found['commits'])}" in text
     assert f"{len(kept)} of {len(known)} figures have also been measured" in text
+
+
+def test_what_differs_names_an_experiment_that_shows_the_cause() -> None:
+    claims = {(own.name, claim.text): claim for own in experiments() for claim in own.claims}
+    known = {
+        "study": set(CAUSES),
+        "mutant": {mutant.name for mutant in MUTANTS},
+        "figure": {name for name, _ in claims},
+    }
+    kept = read_summary(summary_beside(PAGE))
+    large = {(name, own["claim"]): own["verdict"] for name, found in kept.items() for own in found["claims"]}
+    small = {place: verdict for place, (verdict, _) in committed().items()}
+    for place, claim in claims.items():
+        if DIFFERS in (small[place], large.get(place)):
+            named = EXPERIMENT.findall(claim.why)
+            assert named, f"{place} differs, and its reason names no experiment"
+            assert all(name in known[kind.lower()] for kind, name in named), (place, named)
+
+
+def test_the_page_of_causes_has_every_study() -> None:
+    text = (PAGE.parent / "causes.md").read_text(encoding="utf-8")
+    assert re.findall("^### (.*)$", text, re.MULTILINE) == list(CAUSES)
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import benchmarks
 import evenflow as ef
-from benchmarks import hashing, peers_choices, peers_porc, simulator, sketches, streams
+from benchmarks import causes_functions, hashing, peers_choices, peers_porc, simulator, sketches, streams
 from benchmarks.__main__ import main
+from evenflow.schemes.cost_model import Costs
+from evenflow.schemes.key_placement import place
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,6 +86,27 @@ def test_it_runs_as_a_module_of_a_checkout_and_every_study_has_a_command() -> No
     shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert "Usage: python -m benchmarks" in shown
     assert all(name in shown for name in (*benchmarks.STUDIES, "all"))
+
+
+def test_a_cause_is_shown_and_written_to_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "causes.md"
+    rows = run_json("causes", "own-layout", "--page", str(page))
+    assert rows[0] == {
+        "cause": "own-layout",
+        "setting": "redist, U^A",
+        "measured": "n 1.14, c 1.23, migration 10",
+    }
+    assert page.read_text().count("\n### own-layout\n") == 1
+    assert "there is no cause 'own-layou'; " in run("causes", "own-layou").stderr
+
+
+def test_an_edit_of_the_algorithms_leaves_the_package_alone() -> None:
+    counts = np.array([5.0, 3.0, 2.0])
+    home = np.zeros(3, np.int32)
+    given = ("redist", "APM", Costs("LCL"), 2, counts / counts.sum(), home, home, 0.0, 0.5)
+    broken = causes_functions.edited(("    return rho + gamma\n", "    return gamma\n"))
+    assert broken.place(*given).tolist() == [0, 0, 0]
+    assert place(*given).tolist() != [0, 0, 0]
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def _by_number_of_keys(t: Table) -> Any:
     return ((wide[10**4] + 1e-6) / (wide[10**5] + 1e-6)).between(0.5, 2)
 
 
-def _stable(scheme: str, data: tuple[str, ...] = ("TW", *PAGES, "CT")) -> r.Measure:
+def _stable(scheme: str, data: tuple[str, ...] = ("TW", "WP", "CT")) -> r.Measure:
     """Check that I(t) stays within a factor of 3 after the first quarter, or below s x epsilon."""
 
     def measured(t: Table) -> list[bool]:
@@ -292,28 +292,28 @@ _WORSE = r.each(r.compared("imbalance_mean", "data", "workers", workers=(50, 100
                            check=f"`{PKG}` > 2 * `d-choices` and `{PKG}` > 2 * `w-choices`"),
                 "settings with PKG's imbalance above twice the others'")  # fmt: skip
 _LATE = (
-    "A key that was rare is below theta of the whole stream for a while after it became hot. Tested on CT: "
-    "I(t) is at most 5.6e-4, with half of theta 2.7e-4, with a fifth 1.9e-4."
+    "A key that was rare is below theta of the whole stream for a while after it became hot. On CT (study "
+    "`found-late`) I(t) is at most 5.6e-4, with half of theta 2.7e-4, with a fifth 1.9e-4."
 )
 _MOVING = (
-    "I(t) follows the hottest key, which changes. Tested on CT-made with one hot key throughout (steps=1): "
-    "I(t) stays within 1 percent for PKG (0.039 to 0.040), below 1.1e-4 for D-C and 2.5e-5 for W-C; with 20 "
-    "keys in turn D-C reaches 3.2e-3, W-C 5.4e-4 (4e-5 with a fifth of theta). On CT-drift PKG goes from "
-    "2e-4 to 1.3e-2."
+    "I(t) follows the hottest key, which changes. On CT-made with one hot key throughout (study "
+    "`hottest-key-changes`) I(t) stays within 1 percent for PKG (0.039 to 0.040), below 1.1e-4 for D-C and "
+    "2.5e-5 for W-C; with 20 keys in turn D-C reaches 3.2e-3, W-C 5.4e-4 (4e-5 with a fifth of theta). On "
+    "CT-drift PKG goes from 2e-4 to 1.3e-2."
 )
 _NEARLY = (
     "In the model SG hardly queues, and nothing but queues counts: 1.5 ms at z = 2, W-C 3.2, D-C 29, PKG "
-    "19,000. Tested at 90 percent of the load: SG 1.0, W-C 1.5, D-C 5.2 ms, PKG 17,000."
+    "19,000. At 90 percent of the load (study `only-queues`) SG 1.0, W-C 1.5, D-C 5.2 ms, PKG 17,000."
 )
 _FEWER_MESSAGES = (
     "The estimate is for 10^7 messages, when all rare keys have been seen. For the 10^6 that were counted it "
     "is 78 percent instead of 26 (W-C, z = 2, n = 100). The rest are keys near the threshold, hot now and "
-    "then: counted from one source it is 151 instead of 163, with warm_up=True 150."
+    "then (study `counted-pairs`): counted from one source it is 151 instead of 163, with warm_up=True 158."
 )
 _DRIFTS = (
     "d is solved for the shares of the whole stream (2 at n = 20, 9 at n = 100), while other keys are hotter "
-    "for some time. Tested on CT: the imbalance is 2e-4 with choices=5 at n = 20, 1.5e-4 with choices=25 at "
-    "n = 100; 20,000 counters or epsilon=1e-5 change nothing."
+    "for some time. On CT (study `hotter-for-a-while`) the imbalance is 2e-4 with choices=5 at n = 20, 1.5e-4"
+    " with choices=25 at n = 100; 20,000 counters or epsilon=1e-5 change nothing."
 )
 _BOTH = "The paper's estimate by formula, next to measured pairs."
 _figure = partial(Experiment, "choices")
@@ -442,7 +442,7 @@ EXPERIMENTS = [
                      "settings within 15 percent", lambda t: "d and smallest: " + ", ".join(
                          f"{row.solved:g} {row.matched:g}" for row in _least(t, True).itertuples())),
               "W-C's imbalance is that of single messages, far below the epsilon that d is solved for; with "
-              "epsilon as the bound, as in the first claim, d is the smallest"),
+              "epsilon as the bound (figure `choices/fig9`, the first claim) d is the smallest"),
     ), version=2),
     _figure("fig10", "Imbalance by skew, workers and keys", "Mean of I(t), 5 sources.",
             grid(_law_point, workers=_SCALES, keys=at((10**4, 10**5), (10**4, 10**5, 10**6)),

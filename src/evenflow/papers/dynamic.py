@@ -235,23 +235,24 @@ _CLOCK = (
 _NEIGHBOURS = (
     "DKG's candidates are neighbours (hash, hash + 1), so a tenth of the other keys share exactly the hot "
     "key's two workers; these fill up to the threshold of 13.16 percent (10 would be balanced) before a "
-    "third is added, which is removed below it. Under PKG hardly any key shares the hot key's pair. Tested: "
-    "without scaling out (the mutant dkg-no-scale-up), DKG is 25 percent below PKG at 20 percent skew."
+    "third is added, which is removed below it. Under PKG hardly any key shares the hot key's pair. "
+    "Without scaling out (study `neighbours`) DKG is 25 percent below PKG at 20 percent skew."
 )
 _ALIKE = (
-    "27 percent is where DKG begins to widen a key, not close to the 9 and 10 of the others. Tested with the "
-    "same 300 keys and other exponents: DKG's throughput over PKG's is -0.2 percent at p1 = 10 percent, +0.7 "
-    "at 20, +10 at 24, +22 at 27, +29 at 30."
+    "27 percent is where DKG begins to widen a key, not close to the 9 and 10 of the others. With the same "
+    "300 keys and other exponents (study `widens-from`) DKG's throughput over PKG's is -0.2 percent at p1 = "
+    "10 percent, +0.7 at 20, +10 at 24, +22 at 27, +29 at 30."
 )
 _KG = (
-    "In the model nothing but load counts, and splitting a key costs nothing. Tested: with p1 = 1 percent "
-    "(scarab_recs) KG has 0.88 of PKG's throughput, so less skew is not the cause; here PKG holds 36,000 "
-    "more pairs than KG, so KG would lead if merging one cost as much as 25 messages."
+    "In the model nothing but load counts, and splitting a key costs nothing. Study `pairs-cost-nothing`: "
+    "with p1 = 1 percent (AM-many) KG has 0.88 of PKG's throughput, so less skew is not the cause; here PKG "
+    "holds 36,000 more pairs than KG, so KG would lead if merging one cost as much as 24 messages."
 )
 _ROOM = (
     "Here every further worker is a further machine: the hot key's workers get fewer of the other keys, 3.2 "
-    "percent of all messages each at n = 10, 0.3 at n = 100. Tested with the width limited to 8 at every n: "
-    "0.85 times, so the higher limit of Table 1 is not the cause. The paper's workers shared one server."
+    "percent of all messages each at n = 10, 0.3 at n = 100. With the width limited to 8 at every n (study "
+    "`same-width`): 0.85 times, so the higher limit of Table 1 is not the cause. The paper's workers shared "
+    "one server."
 )
 _ON = f"{MODEL} {ELECTION}"
 _ABOVE_80 = "80 <= skew < 100"

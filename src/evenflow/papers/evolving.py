@@ -248,24 +248,24 @@ _CLUSTER = partial(Bars, x="label", by="data", logy=True)
 
 _REPAIRED = (
     "Our D-C and W-C give a newly hot key its workers once it exceeds 1/(5n) of all messages, a few percent "
-    "of the stream after the change. Tested on the evolving stream (n = 128, z = 2): 100 counters instead of "
-    "1280 leave the factors at 1.04 (D-C) and 1.00 (W-C); with two workers per key to the end (choices=2) it "
-    "is 31. The paper's factors need hot keys that are found late or never."
+    "of the stream after the change. On the evolving stream (n = 128, z = 2; study `repaired-soon`) 100 "
+    "counters instead of 1280 leave the factors at 1.04 (D-C) and 1.00 (W-C); with two workers per key to the"
+    " end (choices=2) it is 31. The paper's factors need hot keys that are found late or never."
 )
 _FOUND = (
-    "1000 counters are enough to find the head, so W-C spreads every key above 1/(5n). Tested with the "
-    "threshold at 1/n: W-C1000's p99 is 0.99 of PKG's on AM and 0.97 on AM-made; with 2/n and 5/n 0.99 to "
-    "1.00. The paper's W-C1000 misses keys that ours finds."
+    "1000 counters are enough to find the head, so W-C spreads every key above 1/(5n). With the threshold at "
+    "1/n (study `head-found`) W-C1000's p99 is 0.99 of PKG's on AM and 0.97 on AM-made; with 2/n and 5/n 0.99"
+    " to 1.00. The paper's W-C1000 misses keys that ours finds."
 )
 _PAIR = (
-    "PKG halves the hottest key's excess over a worker's share, so it cannot come near to FG. Tested with "
-    "shares of 5, 10, 20 and 40 percent in AM-made: 0.08, 0.16, 0.27 and 0.39 of FG's p99."
+    "PKG halves the hottest key's excess over a worker's share, so it cannot come near to FG. With shares of "
+    "5, 10, 20 and 40 percent in AM-made (study `hot-share`): 0.08, 0.16, 0.27 and 0.39 of FG's p99."
 )
 _STAND_IN = "The stand-in streams differ from the paper's in drift and skew."
 _SOON = (
     "A newly hot key exceeds 1/(4n) of all messages so far after a few percent of the stream and gets its "
-    "workers then (d_min at 2 instead of by the formula: 1.53 instead of 1.42 at n = 128, z = 2); left on "
-    "two workers to the end (the mutant chk-two-workers) it takes 31 times as long."
+    "workers then (study `without-decay`: 1.42 times at n = 128, z = 2, with d_min at 2 1.53); left on two "
+    "workers to the end (mutant `chk-two-workers`) it takes 31 times as long."
 )
 _MISTAKEN = (
     "1/(4n) of an epoch of 1000 is two or three messages at 128 workers, so some cold keys become hot by "
@@ -274,14 +274,15 @@ _MISTAKEN = (
 _GROWS = "SG's memory grows with the messages per key, up to the paper's 50 M tuples; FISH's far more slowly."
 _RARE = "Many of the 10^5 keys occur once or twice per half, so they have few pairs to lose or to double."
 _FORGETS = (
-    "A returning key finds its old workers here, because candidates are nested. Neither 100 counters (0.95) "
+    "A returning key finds its old workers here, because candidates are nested. Study "
+    "`returning-keys`: neither 100 counters (0.95) "
     "nor epochs of 100 messages (1.00) nor a threshold of 1/(8n) (1.04) brings the paper's factor."
 )
 _FEW_TUPLES = "Fewer tuples per key than in the paper: rare keys, which CHK does not touch, weigh less."
 _STILL_TWO = (
-    "A key below 2/n still has two workers, which suffices; a key above it is hot at every threshold. Tested "
-    "with a threshold of 4/n (n = 64): 1.19 times as long where the hottest key has 2.4/n (z = 0.8), 1.62 "
-    "times where it has 4.1/n (z = 0.9); with 2/n 1.001 times in both."
+    "A key below 2/n still has two workers, which suffices; a key above it is hot at every threshold. With a "
+    "threshold of 4/n (n = 64; study `two-workers-suffice`) it takes 1.27 times as long where the hottest "
+    "key has 2.9/n (z = 0.9), not longer where it has 1.4/n (z = 0.8); with 2/n at most 1.001 times."
 )
 _MODEL = f"{SATURATED} {LAW}"
 _PAIRS = f"Pairs. Runs of 5 M; one stream: all 50 M tuples (a fifth of both at scale small). {LAW}"

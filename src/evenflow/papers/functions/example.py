@@ -133,7 +133,8 @@ EXPERIMENTS = [
         Claim("2", "the 7 are items U and Y", "U, Y",
               r.graded(lambda t: t.only(optimised="communication", channels=3).iloc[0],
                        lambda row: row["by_u_and_y"], text="cost {0[migration]:g}: {0[moved]}"),
-              "no layout with the printed loads at N = 2 reaches 1.14 and 2.26 by moving U and Y"),
+              "no layout with the printed loads at N = 2 reaches 1.14 and 2.26 by moving U and Y (figure "
+              "`functions/fig1` tries them all)"),
         Claim("2", "balancing both requires migration between old channels", "yes",
               r.graded(lambda t: t.only(optimised="both", channels=3).iloc[0],
                        lambda row: row["between_old"], text="moved {0[moved]}")),

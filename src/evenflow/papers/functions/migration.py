@@ -45,12 +45,13 @@ _UNIFORM = (
 )
 _BREAK = (
     "We read Algorithm 4's break as its comment says, 'next option'. If it left the loop over keys instead, "
-    "readj would stop early, above redist: 1.07 and 1.03 at sigma = 0.008, 1.96 and 1.95 at N >= 24"
+    "readj would stop early, above redist (study `break-ends-the-loop`): 2.00 and 1.97 at N = 24, 2.49 and "
+    "2.33 at N = 32"
 )
 _U = (
-    "For LQL, at the lowest sigma, readj as printed stops at 5.27 when its keys have moved five times (at "
-    "4.66 if they may move twenty times); with its gains relative to the start of a round (readj-round in "
-    "Fig. 5) it reaches 3.49 like the others"
+    "For LQL, at the lowest sigma, readj as printed stops at 5.94 (study `more-moves`). The limit of five "
+    "moves per key is not the cause: with twenty it is 6.29. With its gains relative to the start of a round "
+    "(readj-round) it reaches 3.32, redist 3.54"
 )
 
 
@@ -179,8 +180,8 @@ def _mapped(t: Table) -> tuple[float, ...]:
 
 
 _FEW_KEYS = (
-    "readj has it, scan and redist, which place keys alike here, have not. Tested: gains by round "
-    "(readj-round) give readj 1.45; a sigma of 0.02 gives readj 2.29, redist and scan 1.6; LLL adds little."
+    "readj has it, scan and redist, which place keys alike here, have not. Study `tracks-more`: "
+    "gains by round (readj-round) give readj 1.45; a sigma of 0.02 gives readj 2.29, redist and scan 1.6."
 )
 _PRINTED = "The text of 4.2.4 reads like this; Algorithm 4 as printed updates u within the round."
 _figure = partial(Experiment, "functions")
@@ -240,7 +241,7 @@ EXPERIMENTS = [
                                 for low, high in (("readj", "scan"), ("redist", "readj")))),
                      "comparisons in the order scan, readj, redist"),
               "readj as printed migrates 11 percent more than scan (z = 1); with its gains relative to the "
-              "start of a round (readj-round in the figure) the three are within 4 percent"),
+              "start of a round (readj-round in figure `functions/fig4`) the three are within 4 percent"),
         Claim("5.3", "consistent hashing is the first to violate the balance constraint", "first",
               r.each(_consistent_first, "comparisons in which consistent hashing violates first")),
         Claim("5.3", "consistent hashing's imbalance is up to 50 percent above readj's (LLL, z = 1)", "1.5x",
@@ -277,7 +278,7 @@ EXPERIMENTS = [
                          wide["scan"] >= wide[_ALL].max(axis=1) - 1e-9]),
                      "comparisons with redist lowest, scan highest (sigma <= 0.1)"),
               "scan and redist place keys almost identically here, as in Fig. 3; all three are within 20 "
-              "percent, and single runs of readj vary by 40"),
+              "percent, and single runs of readj vary by 40 (figure `functions/fig5`, its seeds)"),
         Claim("5.3", "consistent hashing migrates least", "lowest",
               r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "sigma"), _LEAST)),
         Claim("5.3", "the three are similarly balanced", "similar",
@@ -319,8 +320,8 @@ EXPERIMENTS = [
                                                (few, many) in found.items()))),
         Claim("5.3", "scan's migration is above 3 at 32 channels", "> 3",
               r.at_least(r.average("migration", approach="scan", workers=32), 3.0, 1.5),
-              "Algorithm 2 as printed places keys almost like redist at every N; neither frequencies counted "
-              "over 10^5 or 10^6 messages nor other exponents in Eq. 20 raise it above 1.3"),
+              "Algorithm 2 as printed places keys almost like redist at every N; frequencies counted "
+              "over 10^5 or 10^6 messages (study `counted-frequencies`) give 1.02 and 0.83, not more"),
         Claim("5.3", "consistent hashing has the worst balance", "highest",
               r.each(r.below("imbalance", (UNIFORM, *OURS), CONSISTENT, "workers"),
                      "comparisons in which consistent hashing has the worst balance")),
@@ -348,9 +349,9 @@ EXPERIMENTS = [
                      "resource combinations in which U^A moves most")),
         Claim("5.3", "readj: U^APM migrates least, for LCL U^APLM", "APM; APLM for LCL",
               r.each(_sum_moves_least, "resource combinations as claimed"),
-              "readj as printed compares gains with a utility that changes within the round. Tested with "
-              "gains by round (readj-round): for LLL APM (1.16) and APLM migrate least, for LCL APLM "
-              "(1.13), as claimed"),
+              "readj as printed compares gains with a utility that changes within the round. That is not "
+              "all: with gains by round (study `gains-by-round`) U^ATLM migrates least for LLL (1.23), U^APM "
+              "for LCL (1.23)"),
         Claim("5.3", "readj: balance barely depends on the utility, except for LQL", "equal",
               r.at_most(r.apart("imbalance", UTILITIES, "resources", subject="utility", approach="readj",
                                 resources=("CCL", "LCL", "LLL")), 0.03, 0.10, "{:.1%} apart")),

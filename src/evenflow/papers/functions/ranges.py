@@ -171,9 +171,9 @@ def _rises(column: str, names: tuple[str, ...]) -> r.Measure:
 
 
 _ONE_STEP = (
-    "readj moves or swaps single items from where they are, and stops at the first layout that none "
-    "improves. Tested from the printed layout at N = 2: redist with U^A, balance alone, comes to just 1.14 "
-    "and 1.23 at N = 3, for a migration of 10; with U^APM to 1.14 and 1.53, readj to 2.00 and 1.04."
+    "readj moves or swaps single items from where they are, and stops at the first layout that none improves."
+    " From the printed layout at N = 2 (study `own-layout`) redist with U^A, balance alone, comes to just "
+    "1.14 and 1.23 at N = 3, for a migration of 10; with U^APM to 1.14 and 1.53, readj to 2.00 and 1.04."
 )
 _BY_PAPER = "Table 1's range; the paper shows no figure of it."
 _figure = partial(Experiment, "functions")

@@ -223,9 +223,9 @@ _Loads = partial(Lines, y={"normalised": "normalised imbalance", "memory": "memo
 _TIGHT = ("PoRC", "CH")
 _SHORT = "The stand-in for WP is twelve times shorter than WP."
 _MOVES = (
-    "A virtual worker that moves changes a worker's load by a tenth and leaves state behind. Tested: without "
-    "queues, where none moves, the claim holds; with them a large epsilon, which allows uneven virtual "
-    "workers, has these moved, to the same memory as a small one."
+    "A virtual worker that moves changes a worker's load by a tenth and leaves state behind. Without queues "
+    "(figure `heterogeneous/fig5`, the claims before), where none moves, it holds; with them a large epsilon,"
+    " which allows uneven virtual workers, has these moved, to the same memory as a small one."
 )
 _HOT = "A virtual worker with the hottest key cannot be divided."
 _figure = partial(Experiment, "heterogeneous")
@@ -275,7 +275,7 @@ EXPERIMENTS = [
         Claim("5.1", "KG at 10^4 virtual workers on TW", "2469",
               r.near(_value(data="TW", symbol="KG", bins=10_000), 2469, 0.2),
               "2469 = n p1 - 1 requires p1 = 24.7 percent; Table 2 gives 2.67 for TW, the stand-in has 4.3. "
-              "Tested with Zipf laws of 10^6 keys: 2471 with p1 = 24.7 percent, 266 with 2.67."),
+              "Zipf laws of 10^5 keys (study `share-of-tw`): 2472 with p1 = 24.7 percent, 267 with 2.67."),
         Claim("5.1, 6.1", "PoTC and SG are nearly perfect", "max - mean O(ln ln n) and below 1 message",
               r.graded(lambda t: (_gap("PoTC")(t), _gap("SG")(t)),
                        lambda potc, sg: potc <= np.log2(np.log(10_000)) + 2 and sg < 1 + 1e-9,
