@@ -9,10 +9,9 @@ import numpy as np
 
 from evenflow.runner.pipeline import run_app
 from evenflow.streams import Zipf
-from extent import ALL
 
 SOURCE = "zipf:z=1.4,keys=50,messages=2000,seed=3"
-APPS = ("count", "heavy-hitters:capacity=64") if ALL else ("heavy-hitters:capacity=64",)
+APPS = ("count", "heavy-hitters:capacity=64")
 
 
 def found(spark: Any, folder: Path) -> dict[str, Any]:

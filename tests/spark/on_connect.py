@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from evenflow.spark.session import LOCAL
+from extent import ALL
 from spark import connect_aggregate, connect_apps, connect_balance, connect_join, connect_stateful
 
 PARTS = {
@@ -22,8 +23,9 @@ PARTS = {
     "balance": connect_balance,
     "join": connect_join,
     "stateful": connect_stateful,
-    "apps": connect_apps,
 }
+if ALL:
+    PARTS["apps"] = connect_apps
 
 SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.python.daemon.module": "preloaded_daemon"}
 

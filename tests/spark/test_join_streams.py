@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import sys
 import time
@@ -31,17 +30,18 @@ from evenflow.spark.joining import stream_static, stream_stream
 from evenflow.spark.joining.on import resolve_on
 from evenflow.spark.joining.sides import JoinSides
 from evenflow.spark.joining.stream_plans import StreamPlans
+from extent import ALL, in_make_faults
 from spark.stream_files import read_batches, run_to_end, write_batches
 from spark.tables import rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 ROWS = "k long, x double, row long, ts timestamp"
 START = datetime(2024, 3, 10, 6, tzinfo=UTC)
 NUMBER = itertools.count()
 OTHERS = ["k", "y", "r", "until"]
 PARTITIONS = 4
-MANY = 25 if os.environ.get("EVENFLOW_FAULTS") == "all" else 0
+MANY = 25 if ALL else 0
 
 
 @pytest.fixture(autouse=True)
@@ -243,6 +243,7 @@ def run_on(frame: Any, folder: Path, name: str) -> list[str]:
     return rows_of(frame.sparkSession.read.parquet(str(folder / name)).collect())
 
 
+@in_make_faults
 def test_two_streams_go_on_with_their_first_plan(spark: Any, tmp_path: Path) -> None:
     """Rows wait in the pieces of the first plan, so a restart uses it whatever it is given, or refuses."""
     found = []
@@ -261,6 +262,7 @@ def test_two_streams_go_on_with_their_first_plan(spark: Any, tmp_path: Path) -> 
         run_on(ours, tmp_path, "ours")
 
 
+@in_make_faults
 def test_full_joins_of_streams_cannot_be_divided(spark: Any, tmp_path: Path) -> None:
     """A copy without a match comes out as unmatched once per copy: why `join` refuses them."""
     write_streams(tmp_path, range(4), rows=30)
