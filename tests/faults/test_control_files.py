@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from evenflow.control.directory import LOG, Control
 from evenflow.spark import balance
-from evenflow.spark.monitoring.control_dir import LOG, Control
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 from spark.stream_files import read_batches, write_batches

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from evenflow.control.directory import Control
 from evenflow.spark import balance, loads
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.testing import wait_for
 from spark.stream_files import read_batches, write_batches

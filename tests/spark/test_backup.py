@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
 from evenflow.spark import read_state, rewind_state
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.checkpoint import Checkpoint, UnreadableCheckpoint
 from evenflow.spark.state.table import history

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evenflow as ef
-from evenflow.spark.monitoring.control_dir import LOG, MAX_LOG_BYTES, Control, local_path
+from evenflow.control.directory import LOG, MAX_LOG_BYTES, Control, local_path
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

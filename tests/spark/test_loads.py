@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
+from evenflow.control.directory import Control
 from evenflow.spark import apply, balance, loads
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.monitoring.task_timing import TimedFunction, with_timing
 from evenflow.spark.operators.loads import HotKey, Loads
 

@@ -14,8 +14,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
+from evenflow.control.directory import Control
 from evenflow.plan import Plan, make_plan
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.listener import observe_operator
 from evenflow.spark.replanning.plan_join import current_plan, with_joined_worker
 from evenflow.spark.replanning.replanner import write_plan

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import functions as F
 
 import evenflow as ef
+from evenflow.control.directory import Control
 from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.plan.counted import Counted
 from evenflow.spark import balance, loads
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats, plain
 from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
 from evenflow.spark.replanning.replanner import Replanner, read_plan

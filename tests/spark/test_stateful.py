@@ -255,7 +255,7 @@ def test_a_heartbeat_leaves_the_limits_of_the_other_source_alone(spark: Any, tmp
 
 
 def query_notes(folder: Path) -> list[Any]:
-    from evenflow.spark.monitoring.control_dir import Control
+    from evenflow.control.directory import Control
 
     return list(Control(folder / "state" / "_evenflow").notes())
 

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from evenflow.apps import parse_app
 from evenflow.apps.base import VIEW_FILE, App, AppSetup, View
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError, own_sentence
 from evenflow.files import replace_file
 from evenflow.plan import Plan
@@ -30,7 +31,6 @@ from evenflow.runner.sources import Input, open_input
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import parse_scheme
 from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.operators.place import place
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.listener import OBSERVATION_PREFIX

@@ -29,11 +29,11 @@ from pathlib import Path
 import numpy as np
 
 from evenflow.blob import read_blob, write_blob
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
 from evenflow.files import create_exclusive
 from evenflow.plan.join_plan import JoinPlan
 from evenflow.spark.joining.hot_keys import MicroBatch
-from evenflow.spark.monitoring.control_dir import Control
 
 KIND = "join plan"
 PATIENCE = 10.0  # seconds in which the side of the stream waits for the other's claim

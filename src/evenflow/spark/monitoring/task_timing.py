@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
-from evenflow.spark.monitoring.control_dir import Control
+from evenflow.control.directory import Control
 
 BATCH_ID = "streaming.sql.batchId"  # a local property of a micro-batch's tasks
 

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from evenflow.control.directory import temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.join_build import KINDS
@@ -21,7 +22,6 @@ from evenflow.spark.joining.sides import JoinSides
 from evenflow.spark.joining.stream_plans import empty_plan
 from evenflow.spark.joining.stream_static import check_kind, joined_with_table
 from evenflow.spark.joining.stream_stream import check_streams, joined_streams
-from evenflow.spark.monitoring.control_dir import temporary_control_dir
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.routing.key_columns import key_hash, quoted
 from evenflow.spark.routing.key_counts import count_frequent_keys, rows_counted

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.listener import CONTROLS, OBSERVATION_PREFIX
 from evenflow.spark.routing.key_columns import Key, key_hash, quoted, with_keys

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
+from evenflow.control.directory import temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, Plan
 from evenflow.schemes.spelling import as_scheme
-from evenflow.spark.monitoring.control_dir import temporary_control_dir
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.replanning.plan_join import observe_stream, place_stream
 from evenflow.spark.routing.key_columns import (

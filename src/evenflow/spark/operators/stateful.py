@@ -12,13 +12,13 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from evenflow.control.directory import local_path
 from evenflow.errors import EvenflowError, nearest
 from evenflow.owners import AutoWorkers, Ownership
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import as_scheme
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, check_exchangeable, parse
-from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.operators.apply import number_columns
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted, with_keys

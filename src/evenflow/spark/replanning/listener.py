@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from evenflow.control.directory import Control
 from evenflow.errors import own_sentence
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats, HasHomes
 from evenflow.spark.replanning.plan_datasource import PlanSource
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from evenflow.control.directory import PLANS
-from evenflow.spark.monitoring.control_dir import Control
+from evenflow.control.directory import PLANS, Control
 
 FORMAT = "evenflow-plan"
 SCHEMA = "hash bigint, below array<int>, cut array<double>, above array<int>, serial bigint"

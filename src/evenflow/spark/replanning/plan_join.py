@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenflow.control.directory import Control, temporary_control_dir
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
-from evenflow.spark.monitoring.control_dir import Control, operator_name, temporary_control_dir
+from evenflow.spark.monitoring.operator_name import operator_name
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.replanning.listener import observe_operator
 from evenflow.spark.replanning.plan_datasource import FORMAT

@@ -18,13 +18,13 @@ import logging
 import numpy as np
 
 from evenflow.blob import Array
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
 from evenflow.plan.counted import Counted, hot_only
 from evenflow.plan.explain import Difference, difference
 from evenflow.schemes.base import Scheme
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.plan_datasource import plan_file
 from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS

@@ -28,10 +28,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenflow.control.directory import local_path, temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
 from evenflow.spark.arrow_functions import arrow_function
-from evenflow.spark.monitoring.control_dir import local_path, operator_name, temporary_control_dir
+from evenflow.spark.monitoring.operator_name import operator_name
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, with_keys
 from evenflow.spark.routing.online_task import OnlineRouting, route_partition
 from evenflow.spark.routing.options import ResolvedOptions

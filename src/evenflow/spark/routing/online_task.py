@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evenflow.control.directory import Control
 from evenflow.schemes.base import Router, Scheme
 from evenflow.schemes.registry import register
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.monitoring.task_timing import BATCH_ID
 from evenflow.spark.routing.router_snapshots import Snapshots
 from evenflow.spark.task import current_task

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
 from evenflow.owners import Decision, Measured, Ownership
 from evenflow.owners.sizing import Sizing
 from evenflow.plan import Plan
 from evenflow.spark.grouped.runs import Batches
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.routing.plan_sql import with_worker

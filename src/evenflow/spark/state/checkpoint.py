@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from evenflow.control.directory import local_path
 from evenflow.errors import first_line
-from evenflow.spark.monitoring.control_dir import local_path
 
 ABSENT = ""  # the digest of a batch that is not in the checkpoint
 _NOT_FOUND = "PATH_NOT_FOUND"

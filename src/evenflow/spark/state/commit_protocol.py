@@ -24,10 +24,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from evenflow.control.directory import DECISIONS, OWNERS
+from evenflow.control.directory import DECISIONS, OWNERS, Control
 from evenflow.errors import EvenflowError
 from evenflow.owners import Ownership
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.state.batch import Batch, collect_reports, run_without_rows
 from evenflow.spark.state.compaction import FileMerge, needed_by, runs_to_merge

@@ -15,8 +15,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.state.checkpoint import ABSENT, Checkpoint, UnreadableCheckpoint
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.rewind import batch_to_rewind_to

@@ -11,9 +11,8 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from evenflow.control.directory import DECISIONS
+from evenflow.control.directory import DECISIONS, Control
 from evenflow.errors import EvenflowError, own_sentence
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.state.commit_protocol import MicroBatches, Sink
 from evenflow.spark.state.continuity import check_start
 from evenflow.spark.state.lock import release_lock, take_lock, track_lock_holder

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from evenflow.control.directory import local_path
 from evenflow.errors import EvenflowError
-from evenflow.spark.monitoring.control_dir import local_path
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.state.files import DamagedFile, read_footer
 from evenflow.spark.state.schema import BATCH, HASH, METADATA_SCHEMA, REMOVED

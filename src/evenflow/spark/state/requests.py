@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
-from evenflow.spark.monitoring.control_dir import Control
 from evenflow.spark.routing.options import check_workers
 from evenflow.spark.state.batch import REBALANCE, RESCALE
 from evenflow.spark.state.table import StateTable, history, open_table

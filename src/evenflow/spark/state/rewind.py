@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from evenflow.control.directory import Control, local_path
 from evenflow.errors import EvenflowError
-from evenflow.spark.monitoring.control_dir import Control, local_path
 from evenflow.spark.state.files import DamagedFile, StateFile, read_footer
 from evenflow.spark.state.lock import release_lock, take_lock
 from evenflow.spark.state.schema import METADATA_SCHEMA, StateLayout
