@@ -13,6 +13,7 @@ from dashboard.test_server import EVIL, served
 from evenflow.dashboard.page import save
 from evenflow.dashboard.queries import Queries
 from evenflow.testing import wait_for
+from extent import in_make_faults
 from history.notes import batch_note, write_log
 
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
@@ -117,6 +118,8 @@ def test_the_saved_file_shows_the_same_without_a_server(browser: Any, tmp_path: 
     assert errors(browser) == []
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_ten_thousand_workers_and_a_hundred_thousand_batches(browser: Any, tmp_path: Path) -> None:
     """The page of a large query costs the browser about as much as that of a small one."""
     before, after = json.dumps(batch_note(777_777)).split('"batch": 777777')
