@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.bench.join_tables import DEFAULTS, NO_BROADCAST, SHARE, Way, tables, ways
 from evenflow.bench.measure import Progress, Row, processor_seconds, silent
-from evenflow.bench.on_spark import drain, session
+from evenflow.bench.on_spark import NOT_COALESCED, drain, session
 from evenflow.bench.results import Columns
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def work(quick: bool, progress: Progress = silent, cases: Iterable[str] = CASES)
     """Measure the cases with work after the join."""
     size, rounds = (40_000 if quick else 400_000), 1  # waiting varies little
     found: list[Row] = []
-    with session(f"local[{SLOTS}]", WORKERS, **NO_BROADCAST, **LIVE) as spark:
+    with session(f"local[{SLOTS}]", WORKERS, **NO_BROADCAST, **NOT_COALESCED, **LIVE) as spark:
         for case in cases:
             pairs = int((size * 3 * SHARE_OF_PAIRS) ** 0.5) if case == "both sides hot" else 0
             with tables(spark, size, size // 4, _hot(case), pairs) as frames:
