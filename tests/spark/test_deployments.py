@@ -21,7 +21,7 @@ from evenflow.papers.deployments.harness import Cluster, Harness, Messages
 from evenflow.papers.experiment import RunConfig
 from evenflow.simulator import simulate
 from evenflow.testing import LocalCluster
-from extent import ALL
+from extent import in_make_faults
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ def test_the_pipeline_serves_every_message_where_the_scheme_sends_it(spark: Any,
 
 
 @pytest.mark.faults
-@pytest.mark.skipif(not ALL, reason="a cluster of its own; EVENFLOW_FAULTS=all runs it")
+@in_make_faults
 def test_a_figure_is_deployed_on_a_standalone_cluster(tmp_path: Path) -> None:
     with LocalCluster(workers=2, cores=5) as cluster:
         command = [
