@@ -26,8 +26,8 @@ pytestmark = [
     pytest.mark.spark, pytest.mark.faults, in_make_faults,
 ]  # fmt: skip
 
-KILLS = {0: "during", 1: "before", 2: "after", 3: "during"}
-FILES = 6
+KILLS = {0: "during", 1: "before", 2: "after"}
+FILES = 5
 NEAR = timedelta(seconds=30)
 ROWS, START = 60, datetime(2024, 1, 1, tzinfo=UTC)
 
