@@ -14,7 +14,6 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.causes_streams import Cause, Found, Streams
-from evenflow.papers.functions.common import OURS
 from evenflow.papers.functions.example import LAYOUTS, TOY, balances
 from evenflow.papers.functions.growth import RING_BUCKETS, Workload, best_seconds, grown, growth, last_step
 from evenflow.ring import build_ring
@@ -25,8 +24,8 @@ from evenflow.schemes.key_placement import place
 _ALPHAS = (1.2, 1.2, 1.2)
 
 
-def edited(*edits: tuple[str, str]) -> ModuleType:
-    """Return the algorithms with some text replaced."""
+def edited(algorithm: str, *edits: tuple[str, str]) -> ModuleType:
+    """Return the algorithms with some text replaced, of which ``algorithm`` is to be used."""
     text = Path(str(key_placement.__file__)).read_text(encoding="utf-8")
     for old, new in edits:
         assert old in text, old
@@ -40,15 +39,14 @@ def edited(*edits: tuple[str, str]) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[file.stem] = module
         spec.loader.exec_module(module)
-        _warm(module)
+        _warm(module, algorithm)
     return module
 
 
-def _warm(module: ModuleType) -> None:
-    """Compile an edited module while its file exists."""
+def _warm(module: ModuleType, algorithm: str) -> None:
+    """Compile an edited algorithm while its file exists."""
     frequencies, home = np.array([0.6, 0.4]), np.zeros(2, np.int32)
-    for algorithm in (*OURS, "readj-round"):
-        module.place(algorithm, "APM", Costs("LCL", _ALPHAS), 2, frequencies, home, home, 0.0, 0.5)
+    module.place(algorithm, "APM", Costs("LCL", _ALPHAS), 2, frequencies, home, home, 0.0, 0.5)
 
 
 def _numbers(rows: list[dict[str, float]], *columns: str) -> str:
@@ -61,7 +59,7 @@ def more_moves(_: Streams) -> Iterator[Found]:
     """Let readj move a key twenty times, and let it take its gains by round; LQL, sigma 0.016."""
     case = partial(growth, workers=[10], domain=10**5, resources="LQL", sigma=0.016)
     yield "as printed, five moves", _numbers(case(["redist", "readj", "readj-round"]), "imbalance")
-    module = edited(("MOST_MOVES = 5", "MOST_MOVES = 20"))
+    module = edited("readj", ("MOST_MOVES = 5", "MOST_MOVES = 20"))
     with patch.object(explicit, "place", module.place):
         yield "twenty moves", _numbers(case(["readj"]), "imbalance")
 
@@ -71,7 +69,7 @@ def break_ends_the_loop(_: Streams) -> Iterator[Found]:
     stop = "\n{0}if gain == -np.inf:\n{0}    break"
     move = "after, gain = _gain(b, s, i, key, j, -1, rho, u)"
     swap = "after, gain = _gain(b, s, i, key, j, other, rho, u)"
-    module = edited((move, move + stop.format(" " * 20)), (swap, swap + stop.format(" " * 24)))
+    module = edited("readj", (move, move + stop.format(" " * 20)), (swap, swap + stop.format(" " * 24)))
     for workers in (24, 32):
         case = partial(growth, workers=[workers], domain=10**5)
         yield f"N = {workers}, next option", _numbers(case(["redist", "readj"]), "imbalance")
@@ -130,7 +128,7 @@ def tracks_more(_: Streams) -> Iterator[Found]:
 
 def without_shortcut(_: Streams) -> Iterator[Found]:
     """Time redist as printed, where every key is tried on every worker, against the ring."""
-    module = edited(("            if not even:\n", "            if True:\n"))
+    module = edited("redist", ("            if not even:\n", "            if True:\n"))
     for workers in (10, 32):
         load, costs = Workload(), Costs("LCL", _ALPHAS)
         keys, frequencies = last_step(load, costs, workers)

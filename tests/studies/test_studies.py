@@ -104,7 +104,7 @@ def test_an_edit_of_the_algorithms_leaves_the_package_alone() -> None:
     counts = np.array([5.0, 3.0, 2.0])
     home = np.zeros(3, np.int32)
     given = ("redist", "APM", Costs("LCL"), 2, counts / counts.sum(), home, home, 0.0, 0.5)
-    broken = causes_functions.edited(("    return rho + gamma\n", "    return gamma\n"))
+    broken = causes_functions.edited("redist", ("    return rho + gamma\n", "    return gamma\n"))
     assert broken.place(*given).tolist() == [0, 0, 0]
     assert place(*given).tolist() != [0, 0, 0]
 
