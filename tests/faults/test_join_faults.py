@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ from extent import ALL, in_make_faults
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 JOB = Path(__file__).parent / "jobs" / "joins.py"
+TESTS = str(Path(__file__).parents[1])  # where the job finds what it shares with others
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")])}
 LOCAL_KINDS = KINDS if ALL else ("inner", "full")
 ROWS = 6000
 
@@ -59,7 +62,7 @@ def without_checksum(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     write_sides(folder)
     command = [sys.executable, str(JOB), "local[2, 4]", str(folder), str(folder / "local")]
     command += [",".join(LOCAL_KINDS), "false", "no"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     return read(folder, done.returncode, done.stderr)
 
 
@@ -72,7 +75,7 @@ def on_cluster(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         command = [sys.executable, str(JOB), cluster.master, str(folder), str(cluster.folder / "local")]
         command += [",".join(KINDS), "true", "kill"]
         with (folder / "log").open("wb") as log:
-            job = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            job = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=ENVIRONMENT)
         try:
             runs = folder / "running"
             wait_for(lambda: runs.exists() or job.poll() is not None, "the last part of the job", 600)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import evenflow as ef
@@ -382,8 +382,11 @@ ACTIONS = st.lists(
     ),
     max_size=40,
 )
+# a worker that is perhaps busy keeps its last virtual worker, although others join
+JOINED = [("report", [0, 2] + [0] * 10), ("rescale", 10), ("report", [0] * 9 + [-1, 0, 0])]
 
 
+@example(actions=JOINED, allocation="bounded-load", workers=4, virtual_workers=3, place=(0, 1), seed=0)
 @given(
     actions=ACTIONS,
     allocation=st.sampled_from(ALLOCATIONS),

@@ -438,5 +438,5 @@ def _take_shares(a: Assignment, before: int) -> None:
                     giver = worker
             _move(giver, newcomer, a)
     for worker in range(n):
-        if a.held[worker] == 1 and a.waiting[worker] == BUSY:
+        if a.held[worker] == 1 and a.waiting[worker] > 0:  # busy, or perhaps
             a.waiting[worker] = 0

@@ -11,17 +11,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from retries import wait_to_be_killed  # type: ignore[import-not-found]
-from unordered import losing_files_at_the_end, mixed  # type: ignore[import-not-found]
 
 from evenflow.spark import PlacedJoin, join
 from evenflow.spark.routing.online import CHECKSUM
 from evenflow.spark.session import local_session
 from evenflow.testing import acting, failing_once, losing_shuffle_files
+from faults.jobs import retries, unordered
+from faults.jobs.retries import wait_to_be_killed
+from faults.jobs.unordered import losing_files_at_the_end, mixed
 
 WORKERS = 6
+for _module in (retries, unordered):  # executors do not have them
+    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 
 def what(df: DataFrame) -> list[int]:

@@ -60,7 +60,7 @@ def rows_counted(counted: Counted, fraction: float) -> str:
 
 def count_frequent_keys(
     frames: Sequence[tuple[DataFrame, str]], *, workers: int, buckets: int, sample: float | None, seed: int,
-    per_worker: int = SAMPLED_ROWS_PER_WORKER, first_rows: int = FIRST_ROWS,
+    per_worker: int | None = None, first_rows: int | None = None,
 ) -> list[tuple[Counted, float]]:  # fmt: skip
     """Count the keys of several frames in one pass, as `count_keys` does; return all keys that are listed.
 
@@ -68,12 +68,12 @@ def count_frequent_keys(
     ``per_worker`` rows for each worker are enough of a sample. The first pass counts ``first_rows`` of each
     partition.
     """
-    enough = per_worker * workers
+    enough = (per_worker or SAMPLED_ROWS_PER_WORKER) * workers
     samples = [sample] * len(frames)
     counts: list[tuple[Counted, float] | None] = [None] * len(frames)
     expected_keys = 0.0  # at most, in the second pass; infinite if unknown
     if sample is None:
-        firsts = _first_pass(frames, workers, buckets, seed, first_rows)
+        firsts = _first_pass(frames, workers, buckets, seed, first_rows or FIRST_ROWS)
         for number, (exact, first, listed) in enumerate(firsts):
             if exact is not None:
                 counts[number] = exact, 1.0
