@@ -21,9 +21,11 @@ from evenflow.runner.pipeline import Job, Progress, run
 from evenflow.runner.sources import open_input
 from evenflow.spark import balance
 from evenflow.streams import Zipf
+from extent import in_make_faults
 
 pytestmark = pytest.mark.spark
-ways = pytest.mark.parametrize("at_once", [False, True], ids=["stream", "at-once"])
+at_once_too = pytest.param(True, id="at-once", marks=[pytest.mark.faults, in_make_faults])
+ways = pytest.mark.parametrize("at_once", [pytest.param(False, id="stream"), at_once_too])
 
 
 def ran(

@@ -22,6 +22,7 @@ from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.checkpoint import Checkpoint, UnreadableCheckpoint
 from evenflow.spark.state.table import history
 from evenflow.testing import wait_for
+from extent import in_make_faults
 from spark.processors import Counting
 from spark.stateful_runs import ROWS, Sunk, cut, finish, held, numbers, start, totals
 from spark.stream_files import write_batches
@@ -257,6 +258,8 @@ def test_the_same_number_with_other_rows(spark: Any, tmp_path: Path) -> None:
     assert "is at batch 4" in query.refused()
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_backups_of_either_side_mixed(spark: Any, tmp_path: Path) -> None:
     """Whatever is put together is refused, or its result is exact."""
     chance, query = random.Random(11), Query(spark, tmp_path)
