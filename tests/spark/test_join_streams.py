@@ -114,7 +114,7 @@ def test_a_stream_and_a_table(
     assert result(ours, folder) == rows_of(wanted.collect())
 
 
-@settings(max_examples=MANY or 2, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=MANY or 1, phases=[Phase.explicit, Phase.generate])
 @given(
     how=st.sampled_from(stream_stream.KINDS),
     hot=st.sampled_from([(0.0, 0.0), (0.6, 0.0), (0.0, 0.6), (0.4, 0.4), (1.0, 1.0)]),
@@ -285,8 +285,12 @@ def test_full_joins_of_streams_cannot_be_divided(spark: Any, tmp_path: Path) -> 
     )  # right rows, also such as have a match in another piece
 
 
-def test_rows_out_are_even(spark: Any, tmp_path: Path) -> None:
-    """In the last micro-batch, of a stream with a table, which was learned, and of two streams."""
+def test_rows_out_are_even(spark: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """In the last micro-batch of a stream with a table, which was learned, and in all of two streams.
+
+    The control directory is relative to the folder of this process, which is not that of Python workers.
+    """
+    monkeypatch.chdir(tmp_path)
     batches = [table(4000, 0.6, n, 2 * n, 3000) for n in range(4)]
     batches = [t.set_column(2, "row", pa.array(np.full(4000, n))) for n, t in enumerate(batches)]
     write_batches(tmp_path / "left", batches)
@@ -295,7 +299,7 @@ def test_rows_out_are_even(spark: Any, tmp_path: Path) -> None:
     left, right, near = near_streams(spark, tmp_path)
     hot = Counted(hash_keys(pa.array([7], pa.int64())), np.array([2400.0]), 4000.0)
     plan = make_join_plan(PARTITIONS, hot, Counted(hot.keys, np.array([8.0]), 400.0))
-    control = str(tmp_path / "control")
+    control = "control"
     frames = {
         1.2: join(left, spark.createDataFrame(names), "k", control=control),
         1.1: join(left, right, "k", plan=plan, condition=near, control=control),
@@ -303,8 +307,8 @@ def test_rows_out_are_even(spark: Any, tmp_path: Path) -> None:
     for most, frame in frames.items():
         placed = frame.select("row", F.spark_partition_id().alias("partition"))
         found = run_to_end(placed, "append", f"placed_{next(NUMBER)}", tmp_path / f"checkpoint-{most}")
-        last = [row["partition"] for row in found if row["row"] == 3]
-        counts = np.bincount(last, minlength=PARTITIONS)
+        counted = [row["partition"] for row in found if most == 1.1 or row["row"] == 3]
+        counts = np.bincount(counted, minlength=PARTITIONS)
         assert counts.sum() > 3000
         assert counts.max() * PARTITIONS / counts.sum() < most
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evenflow.control.directory import temporary_control_dir
+from evenflow.control.directory import local_path, temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.join_build import KINDS
@@ -211,6 +211,8 @@ def _join_streams(
 ) -> tuple[DataFrame, JoinPlan | None]:
     """Return the join, and its first plan; None if the join is left to Spark."""
     left, right = sides.frames
+    if control is not None:  # Python workers have a working directory of their own
+        control = str(local_path(control))
     if left.isStreaming and right.isStreaming:
         check_streams(sides, how, workers, plan, control)
         assert plan is not None
