@@ -125,7 +125,10 @@ def two_streams(
             control = str(path / f"control-{time.monotonic_ns()}")
             return join(left, right, "k", plan=plan, condition=near, control=control)
 
-        frames = {"plain": lambda: left.join(right, (left["k"] == right["k"]) & near), "evenflow": ours}
+        frames = {
+            "plain": lambda: left.join(right, (left["k"] == right["k"]) & near).drop(right["k"]),
+            "evenflow": ours,
+        }
         return _measured("streams", frames, rows * batches, 50e-6, rounds, progress)
 
 
