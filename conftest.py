@@ -92,6 +92,15 @@ def rocks(spark: Any) -> Iterator[Any]:
         spark.conf.set(name, value)
 
 
+@pytest.fixture
+def no_broadcast(spark: Any) -> Iterator[None]:
+    """Joins of small frames that shuffle, as those of large ones do."""
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    yield
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+
+
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Mark examples in docstrings of the Spark packages as tests that need a JVM."""
     for item in items:

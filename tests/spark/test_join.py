@@ -24,17 +24,9 @@ from spark.aggregators import SCHEMA, Profile, plain
 from spark.explained import exchanges, explained
 from spark.tables import rows_of, tables
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_broadcast")]
 
 FORMS = ("names", "two names", "condition", "condition and rest", "names and rest")
-
-
-@pytest.fixture(autouse=True)
-def _no_broadcast(spark: Any) -> Any:
-    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    yield
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
 
 
 def plan_for(left: Any, right: Any, keys: list[str], workers: int, seed: int) -> JoinPlan:

@@ -34,7 +34,7 @@ from extent import ALL, in_make_faults
 from spark.stream_files import read_batches, run_to_end, write_batches
 from spark.tables import rows_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.faults]
+pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.usefixtures("no_broadcast")]
 
 ROWS = "k long, x double, row long, ts timestamp"
 START = datetime(2024, 3, 10, 6, tzinfo=UTC)
@@ -42,14 +42,6 @@ NUMBER = itertools.count()
 OTHERS = ["k", "y", "r", "until"]
 PARTITIONS = 4
 MANY = 25 if ALL else 0
-
-
-@pytest.fixture(autouse=True)
-def _no_broadcast(spark: Any) -> Any:
-    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    yield
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
 
 
 def table(rows: int, hot: float, seed: int, minute: float = 0.0, keys: int = 40) -> pa.Table:
