@@ -4,11 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.set-up
 SHARED := .cache/spark-classes.jsa
+KAFKA  := .cache/kafka
+VERSITY := .cache/bin/versitygw
 
-.PHONY: help setup java test lint faults bench demo docs scheme-pages reproduce mutants clean
+.PHONY: help setup setup-kafka java test lint kernels faults bench demo docs scheme-pages reproduce mutants clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
+	@echo "make setup-kafka  the jars of a Kafka broker and of Spark's connector, for tests (43 MB, in .cache)"
 	@echo "make test    set-up, ruff, mypy, import rules, all tests"
 	@echo "make faults  streaming queries killed again and again, a cluster that loses executors and files"
 	@echo "make lint    the checks without the tests"
@@ -38,7 +41,16 @@ lint: $(STAMP)
 $(SHARED): $(STAMP) scripts/share_classes.py
 	-$(BIN)/python scripts/share_classes.py $(SHARED)
 
-test: setup lint $(SHARED)
+kernels: $(STAMP)
+	$(BIN)/python scripts/compile_kernels.py
+
+setup-kafka: $(KAFKA)
+
+$(KAFKA): $(STAMP) scripts/kafka_jars.py
+	-$(BIN)/python scripts/kafka_jars.py $(KAFKA)
+
+test: setup
+	$(MAKE) --no-print-directory --jobs 3 $(KAFKA) lint $(SHARED) kernels
 	$(BIN)/pytest -n 2 --dist worksteal
 
 demo: setup
@@ -52,7 +64,11 @@ docs: $(STAMP)
 scheme-pages: $(STAMP)
 	$(BIN)/python scripts/scheme_pages.py
 
-faults: setup $(SHARED)
+# an S3 server for make faults; without Go, the tests on it are left out
+$(VERSITY): $(STAMP)
+	-command -v go >/dev/null && GOBIN=$(abspath .cache/bin) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+faults: setup $(SHARED) $(KAFKA) $(VERSITY)
 	EVENFLOW_FAULTS=all $(BIN)/pytest -m faults
 
 bench: setup
@@ -63,7 +79,7 @@ reproduce: setup
 	EVENFLOW_REPRODUCE=all $(BIN)/pytest tests/papers/test_verdicts.py
 
 mutants: setup
-	PYTHONPATH=tests $(BIN)/python -m mutants
+	PYTHONPATH=tests $(BIN)/python -m mutants $(NAMES)
 
 clean:
 	rm -rf $(VENV) build dist site .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis results

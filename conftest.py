@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evenflow import java
+from extent import ALL
 
 settings.register_profile(
     "evenflow", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -23,6 +25,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "evenflow"))
 SHARED_CLASSES = Path(__file__).parent / ".cache" / "spark-classes.jsa"  # make test writes it
 _sharing = f' -Xlog:disable "-XX:SharedArchiveFile={SHARED_CLASSES}"' if SHARED_CLASSES.exists() else ""
 os.environ.setdefault("JDK_JAVA_OPTIONS", java.SHORT_RUNS + _sharing)  # for every JVM that a test starts
+
+INTERPRETED = {  # compiling queries over a few hundred rows to classes costs more than it saves
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 def data_folder() -> Path | None:
@@ -46,18 +53,60 @@ def real_streams() -> Path:
 def spark() -> Iterator[Any]:
     """One session for all tests of a process."""
     from evenflow.spark.session import local_session
+    from java_names import remember_java_names
 
+    remember_java_names()
     with pytest.MonkeyPatch.context() as environment:  # of the JVM, whose Python daemon is one of the tests
         environment.setenv("PYTHONPATH", str(Path(__file__).parent / "tests"), prepend=os.pathsep)
         session = local_session(
             **{
                 "spark.app.name": "evenflow-tests",
+                "spark.driver.extraJavaOptions": "-Xms1g -Xmn600m",  # or it collects garbage all the time
+                "spark.evenflow.compareWithHashing": 1,
                 "spark.python.daemon.module": "preloaded_daemon",
                 "spark.sql.shuffle.partitions": 4,
+                **({} if ALL else INTERPRETED),
             }
         )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """The folder of jars that make setup-kafka resolves; without it, a test that needs it is skipped."""
+    jars = Path(__file__).parent / ".cache" / "kafka"
+    if not jars.is_dir():
+        pytest.skip("the jars of Kafka are not here; make setup-kafka resolves them")
+    return jars
+
+
+@pytest.fixture(scope="session")
+def broker(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real Kafka broker on loopback."""
+    from evenflow.testing.kafka import Broker
+
+    started = Broker(tmp_path_factory.mktemp("kafka"), kafka_jars / "broker")
+    started.start()
+    yield started
+    started.kill()
+
+
+@pytest.fixture(scope="session")
+def spark_kafka(spark: Any, broker: Any, kafka_jars: Path) -> Any:
+    """The session, with Spark's Kafka connector."""
+    for jar in sorted((kafka_jars / "connector").glob("*.jar")):
+        spark.sql(f"ADD JAR '{jar}'")
+    return spark
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[Any]:
+    """An S3 server in this process."""
+    from storage.s3_server import moto_server
+
+    with moto_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -106,6 +155,12 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     for item in items:
         if isinstance(item, pytest.DoctestItem) and _names_in(item) & {"spark", "df"}:
             item.add_marker(pytest.mark.spark)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking through all modules and tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -72,12 +72,12 @@ def simulator(as_json: Json = False, quick: Quick = False) -> None:
 
 
 @main.command()
-def planning(as_json: Json = False, quick: Quick = False) -> None:
-    """Balance against repartition with up to 100,000 warm keys on 1,000 workers.
+def topics(as_json: Json = False, quick: Quick = False) -> None:
+    """Kafka's own partitioner against evenflow's: lag per partition with equal consumers.
 
-    Example: `python -m benchmarks planning --quick`
+    Example: `python -m benchmarks topics --quick`
     """
-    show("planning", measure("planning", HERE, quick=quick), as_json, HERE)
+    show("topics", measure("topics", HERE, quick=quick), as_json, HERE)
 
 
 @main.command()

@@ -89,6 +89,28 @@ def hottest_key_changes(streams: Streams) -> Iterator[Found]:
     yield f"20 hot keys: {setting}", measured
 
 
+def coinciding_candidates(_: Streams) -> Iterator[Found]:
+    """Let D-C's candidates coincide, as printed, and compare with RR."""
+    subjects: tuple[tuple[str, str, Row], ...] = (
+        ("D-C", "d-choices", {}),
+        ("D-C as printed", "d-choices", {"distinct": False}),
+        ("RR", "round-robin-head", {}),
+    )
+    for z in (1.4, 1.6, 2.0):
+        stream = zipf(z, 1e4, 2e6)
+        texts = [f"{text} {simulated(scheme, stream, 100, parameters=given)[0]['imbalance_mean']:.2g}"
+                 for text, scheme, given in subjects]  # fmt: skip
+        yield f"n = 100, z = {z}", ", ".join(texts)
+
+
+def above_two_nths(_: Streams) -> Iterator[Found]:
+    """Give one key of a stream a share below and above what two of 20 workers can do."""
+    for share in (0.05, 0.09, 0.11, 0.15):
+        stream = f"drift:z=0.5,keys=10000,messages=1000000,share={share},steps=1,seed=1"
+        pkg, own = (simulated(name, stream, 20)[0]["imbalance_mean"] for name in (PKG, "d-choices"))
+        yield f"n = 20, a key of {share:.0%}", f"imbalance of PKG {pkg:.2g}, of D-C {own:.2g}"
+
+
 def only_queues(_: Streams) -> Iterator[Found]:
     """Take the model's cluster at z = 2 to 90 percent of what saturates it under SG."""
     for load in (1.0, 0.9):
@@ -135,9 +157,11 @@ def sure_signals(streams: Streams) -> Iterator[Found]:
 # evolving
 
 
-def _queued(scheme: str, stream: str, workers: int, sources: int = 5, **parameters: Any) -> dict[str, Any]:
+def _queued(
+    scheme: str, stream: str, workers: int, sources: int = 5, load: float = 1.0, **parameters: Any
+) -> dict[str, Any]:
     rate = (open_stream(stream).messages or 10**6) / 100
-    queueing = {"rate": rate, "load": 1.0}
+    queueing = {"rate": rate, "load": load}
     (row,) = simulated(scheme, stream, workers, sources, parameters=parameters, queueing=queueing)
     return row
 
@@ -171,6 +195,40 @@ def repaired_soon(_: Streams) -> Iterator[Found]:
                                ("w-choices", {"capacity": 100}), ("d-choices", {"choices": 2})):  # fmt: skip
         own = _queued(scheme, stream, 128, **parameters)["makespan"]
         yield f"{scheme}, {_with(parameters)}", f"{own / fish:.2f} times FISH's execution time"
+
+
+def stays_hot(streams: Streams) -> Iterator[Found]:
+    """Let AM-made's hot keys be hot for longer, or have more of the messages."""
+    for steps, share in ((50, 0.05), (10, 0.05), (1, 0.05), (1, 0.1)):
+        stream = streams["AM-made"].replace("share=0.05,steps=50", f"share={share},steps={steps}")
+        few, many = (_queued(PKG, stream, workers)["makespan"] / _queued("fish", stream, workers)["makespan"]
+                     for workers in (16, 128))  # fmt: skip
+        text = f"FISH is {few:.2f} times faster than PKG at n = 16, {many:.2f} at 128"
+        yield f"hot keys: {steps}, share {share:.0%}", text
+
+
+def hardly_queues(streams: Streams) -> Iterator[Found]:
+    """Take the model's cluster to less than what saturates it under SG."""
+    for load, sources in ((1.0, 32), (0.9, 32), (0.8, 32), (1.0, 1), (0.8, 1)):
+        sg, fish = (_queued(name, streams["AM-made"], 128, sources, load) for name in ("shuffle", "fish"))
+        texts = [f"{name} {1000 * sg[f'latency_{name}']:.3g} and {1000 * fish[f'latency_{name}']:.3g} ms"
+                 for name in ("p50", "p99")]  # fmt: skip
+        yield f"load {load:.0%}, sources: {sources}", f"SG and FISH: {', '.join(texts)}"
+
+
+def keys_between(_: Streams) -> Iterator[Found]:
+    """Count the keys that a lower threshold makes hot, and what they could cost at most."""
+    for workers in (64, 128):
+        weights = zipf_weights(10**5, 1.0)
+        law = weights / weights.sum()
+        between = int(((law >= 1 / (8 * workers)) & (law < 1 / (4 * workers))).sum())
+        low, usual = (_queued("fish", _evolving(1.0), workers, theta=1 / (part * workers))["replicas"]
+                      for part in (8, 4))  # fmt: skip
+        most = 1 + 2 * between * (workers - 2) / usual  # the ranks reverse: twice as many keys
+        yield (
+            f"n = {workers}: {between} keys between 1/(8n) and 1/(4n)",
+            f"{low / usual:.3f} times the memory of 1/(4n); with all workers for each of them {most:.3f}",
+        )
 
 
 def without_decay(_: Streams) -> Iterator[Found]:
@@ -276,6 +334,18 @@ CAUSES = (
         "hottest-key-changes", "choices/fig12", "Is I(t) stable if the hottest key is?", hottest_key_changes
     ),
     Cause(
+        "coinciding-candidates",
+        "choices/fig10",
+        "Is D-C like RR if its candidates may coincide?",
+        coinciding_candidates,
+    ),
+    Cause(
+        "above-two-nths",
+        "choices/fig11",
+        "From which share of a key on is PKG worse than D-C at 20 workers?",
+        above_two_nths,
+    ),
+    Cause(
         "only-queues",
         "choices/fig14",
         "What are the latencies that a model of queues alone has?",
@@ -301,6 +371,14 @@ CAUSES = (
         "What would make D-C and W-C as slow as the paper has them?",
         repaired_soon,
     ),
+    Cause(
+        "stays-hot",
+        "evolving/fig9",
+        "Is PKG slower where a key is hot for longer, or hotter?",
+        stays_hot,
+    ),
+    Cause("hardly-queues", "evolving/fig18", "What are FISH's latencies if SG queues less?", hardly_queues),
+    Cause("keys-between", "evolving/fig13", "How much memory can a threshold of 1/(8n) cost?", keys_between),
     Cause(
         "without-decay", "evolving/fig12, evolving/fig14", "Does d_min hide what decay is for?", without_decay
     ),

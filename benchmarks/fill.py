@@ -20,7 +20,7 @@ from benchmarks.fill_variants import route as route_variant
 from evenflow.bench.measure import Progress, Row, against, silent
 from evenflow.bench.subjects import Subject, routing, zipf
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.kernels import Float64Array, Int32Array, UInt64Array, kernel
 from evenflow.plan.bin_packing import pour
 from evenflow.report.tables import Table
 from evenflow.schemes.base import RouterPlace
@@ -252,20 +252,23 @@ def _planning() -> float:
 
 VARIANTS = {
     "fill": Variant(),
-    "no valve (key grouping)": Variant(valve=False),
+    "no other homes (key grouping)": Variant(valve=False),
+    "homes only for balance": Variant(waits=False),
+    "homes only for waits": Variant(balance=False),
     "homes not kept": Variant(remember=False),
-    "new home: next hash with room": Variant(lowest=False),
-    "hot keys not moved first": Variant(hot_first=False),
+    "new home: the second hash": Variant(earliest=False),
+    "hot keys do not give way first": Variant(hot_first=False),
     "new keys stay in their bucket": Variant(free_new=False),
-    "no wider slack at the start": Variant(early=False),
+    "always the home that is free first": Variant(turn=False),
     "exact counts": Variant(exact=True),
-    "16 counters per worker": Variant(cells=16),
+    "256 counters per worker": Variant(cells=256),
     "1024 counters per worker": Variant(cells=1024),
-    "horizon 1000": Variant(horizon=1e3),
-    "infinite horizon": Variant(horizon=1e12),
-    "buckets planned per epoch, B = 16 n": Variant(plan=True, buckets=16),
-    "buckets planned per epoch, B = 64 n": Variant(plan=True),
-    "buckets planned, first epoch 100 n": Variant(plan=True, first_epoch=100),
+    "counts of 100 messages per worker": Variant(recent=100.0),
+    "counts of the whole stream": Variant(recent=1e12),
+    "workers serve 1 + epsilon / 4": Variant(drain=0.25),
+    "workers serve 1 + 2 epsilon": Variant(drain=2.0),
+    "queue=3": Variant(queue=3.0),
+    "queue=48": Variant(queue=48.0),
 }
 
 
@@ -292,9 +295,25 @@ def ablation(streams: Sequence[str], messages: int, progress: Progress = silent)
                     "stream": _short(spec),
                     "max_over_mean": float(np.bincount(workers, minlength=n).max() * n / ids.size),
                     "memory": pairs / np.unique(ids).size,
+                    "p99": _p99(workers, n),
                 }
             )
     return rows
+
+
+def _p99(workers: Int32Array, n: int, load: float = 0.9) -> float:
+    """Return the 99th percentile of the latency of equal workers, in times of service."""
+    latency = np.empty(workers.size)
+    _serve(workers, np.zeros(n), load, latency)
+    return float(np.quantile(latency, 0.99))
+
+
+@kernel
+def _serve(workers: Int32Array, free: Float64Array, load: float, latency: Float64Array) -> None:
+    for i in range(workers.size):
+        now = i / (free.size * load)
+        free[workers[i]] = max(free[workers[i]], now) + 1.0
+        latency[i] = free[workers[i]] - now
 
 
 def _read(stream: Stream) -> tuple[Int32Array, UInt64Array]:
@@ -434,10 +453,13 @@ def _ablation_tables(rows: Sequence[Row]) -> Iterator[Table]:
         at = {(row["variant"], row["stream"]): row for row in own}
         variants = list(dict.fromkeys(row["variant"] for row in own))
         yield Table(
-            "Ablation: max/mean; memory with a rule removed or changed, 100 workers",
+            "Ablation: max/mean; memory; p99 in times of service at load 0.9, with a rule removed or changed",
             ("variant", *streams),
             [
-                (v, *(f"{at[v, s]['max_over_mean']:.3f}; {at[v, s]['memory']:.3f}" for s in streams))
+                (
+                    v,
+                    *("{max_over_mean:.3f}; {memory:.3f}; {p99:.3g}".format_map(at[v, s]) for s in streams),
+                )
                 for v in variants
             ],
         )

@@ -66,7 +66,7 @@ def test_a_command_alone_shows_its_help() -> None:
     [
         (
             "advise x --workers none",
-            "Invalid value for '--workers': 'none' is not a whole number; write 1000000 or 1e6.",
+            "Invalid value for '--workers': 'none' is not a whole number; write one such as 64 or 1e6.",
         ),
         (
             "advise x --workers 4 --cost a",
@@ -75,6 +75,8 @@ def test_a_command_alone_shows_its_help() -> None:
         ("advise", "Missing argument 'DATA'; see 'evenflow advise --help'."),
         ("bench spark --foo", "No such option: --foo; see 'evenflow bench spark --help'."),
         ("wrong", "No such command 'wrong'; see 'evenflow --help'."),
+        ("advise x --key", "Option '--key' requires an argument; see 'evenflow advise --help'."),
+        ("bench join --only", "Option '--only' requires an argument; see 'evenflow bench join --help'."),
         ("--foo", "No such option: --foo; see 'evenflow --help'."),
         ("bench wrong", "No such command 'wrong'; see 'evenflow bench --help'."),
         ("demo --rounds 0", "--rounds is 0; run each at least once."),

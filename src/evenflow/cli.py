@@ -31,25 +31,40 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; a user error prints a sentence instead of a traceback."""
+        command = self._command_path(ctx)  # running takes the arguments away
         try:
             return super().invoke(ctx)
         except EvenflowError as error:
             notify(str(error))
             raise typer.Exit(2) from None
         except UsageError as error:
-            raise _refused(error) from None
+            raise _refused(error, command) from None
         except KeyboardInterrupt:
             notify("interrupted.")
             raise typer.Exit(130) from None
 
+    def _command_path(self, ctx: Any) -> str:
+        """Return the command that the arguments name, such as "evenflow bench spark"."""
+        path: list[str] = [ctx.command_path]
+        group: TyperGroup = self
+        for name in [*ctx._protected_args, *ctx.args]:
+            found = group.get_command(ctx, name)
+            if found is None:
+                break
+            path.append(name)
+            if not isinstance(found, TyperGroup):
+                break
+            group = found
+        return " ".join(path)
 
-def _refused(error: Any) -> typer.Exit:
+
+def _refused(error: Any, command: str = "evenflow") -> typer.Exit:
     """Print what is wrong with the command line as one sentence."""
     if type(error).__name__ == "NoArgsIsHelpError":  # a group alone shows its help
         raise error
     sentence = " ".join(error.format_message().split()).rstrip(".")
     if ";" not in sentence:  # our own say what to write instead
-        sentence += f"; see '{error.ctx.command_path if error.ctx else 'evenflow'} --help'"
+        sentence += f"; see '{error.ctx.command_path if error.ctx else command} --help'"
     notify(f"{sentence}.")
     return typer.Exit(2)
 

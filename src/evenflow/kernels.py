@@ -12,10 +12,11 @@ kernel therefore cannot allocate arrays: scratch space is passed as an argument.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -29,6 +30,8 @@ Int32Array = npt.NDArray[np.int32]
 Int8Array = npt.NDArray[np.int8]
 Float64Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+_IMPORT = re.compile(r"^from (evenflow[\w.]*) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -66,21 +69,40 @@ def inlined(function: Function) -> Function:
 def _stamp_with_dependencies(compiled: Any, function: Any) -> None:
     """Make the disk cache of ``compiled`` depend on every evenflow file its module uses."""
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if cache_file is None or not hasattr(cache_file, "_source_stamp"):
-        return  # another numba version; its own, weaker stamp remains
+    module_file = getattr(sys.modules[function.__module__], "__file__", None)
+    if cache_file is None or module_file is None or not hasattr(cache_file, "_source_stamp"):
+        return  # no file, or another numba version; its own, weaker stamp remains
     digest = hashlib.blake2b()
-    for file in sorted(_files_behind(sys.modules[function.__module__], set())):
-        digest.update(file.read_bytes())
+    for file in sorted(_files_behind(Path(module_file))):
+        digest.update(_text(file).encode())
     cache_file._source_stamp = digest.digest()
 
 
-def _files_behind(module: ModuleType, seen: set[str]) -> set[Path]:
-    if module.__name__ in seen or not getattr(module, "__file__", None):
-        return set()
-    seen.add(module.__name__)
-    files = {Path(module.__file__ or "")}
-    for value in list(vars(module).values()):
-        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if isinstance(name, str) and name.startswith("evenflow") and name in sys.modules:
-            files |= _files_behind(sys.modules[name], seen)
-    return files
+def _files_behind(file: Path) -> set[Path]:
+    """Return a file and those of evenflow that it imports at the top, directly or through others.
+
+    They are found by their text. What the modules hold depends on what else the process has loaded, and
+    processes with other stamps would discard each other's kernels.
+    """
+    found: set[Path] = set()
+    left = {file}
+    while left:
+        found.add(one := left.pop())
+        left |= _imported(one) - found
+    return found
+
+
+@cache
+def _imported(file: Path) -> frozenset[Path]:
+    names = set()
+    for module, bracketed, listed in _IMPORT.findall(_text(file)):
+        names |= {module, *(f"{module}.{name}" for name in re.findall(r"\w+", bracketed or listed))}
+    package = Path(__file__).parent
+    places = [package.joinpath(*name.split(".")[1:]) for name in names]
+    files = [place / "__init__.py" if place.is_dir() else place.with_suffix(".py") for place in places]
+    return frozenset(path for path in files if path.is_file())
+
+
+@cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from evenflow.bench import spark_balance
-from evenflow.bench.spark import TARGETS, tables, targets
+from evenflow import EvenflowError
+from evenflow.bench import spark_balance, spark_planning
+from evenflow.bench.spark import TARGETS, run, tables, targets
 
 
 def test_targets_are_judged() -> None:
@@ -35,3 +36,18 @@ def test_balance_is_measured(spark: Any) -> None:
     assert all(row["rows"] == 4000 for row in rows if row["part"] == "evenness")
     known = [target for target in TARGETS if target.part in ("cost", "evenness")]
     assert len(tables(rows)[-1].rows) == len(known)
+
+
+def test_an_unknown_part_gets_a_sentence() -> None:
+    with pytest.raises(EvenflowError, match="--only is 'slice'; choose among balance, planning, sleep, cpu"):
+        run(only=["slice"])
+
+
+@pytest.mark.spark
+def test_planning_is_measured(spark: Any) -> None:
+    row = spark_planning.measured(spark, keys=600, workers=10, rounds=1)
+    assert (row["named"], row["keys"]) == (600, 600)  # every key is named in the plan
+    assert 0 < row["before"] < row["balance"]
+    assert row["limit"] == pytest.approx(1.5 * row["repartition"] + 1)
+    (table, _) = tables([row])
+    assert len(table.rows) == 1

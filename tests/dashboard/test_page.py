@@ -86,7 +86,7 @@ def test_charts_are_read_by_keyboard_and_by_screen_readers(browser: Any, tmp_pat
 
 
 def test_evil_texts_are_shown_and_not_run(browser: Any, tmp_path: Path) -> None:
-    write_log(tmp_path, [batch_note(0, operator=EVIL, hot=[[EVIL, 20, [0], None]])])
+    write_log(tmp_path, [batch_note(0, operator=EVIL, hot=[["00ff", 20, [0], None, EVIL]])])
     with served(tmp_path) as running:
         emulate(browser)
         open_page(browser, running.url, 0)

@@ -116,7 +116,7 @@ def test_nothing_is_steered_without_being_allowed_and_the_token(tmp_path: Path) 
 
 def test_texts_are_data_and_paths_stay_at_home(tmp_path: Path) -> None:
     folder = tmp_path / "a<b>&"
-    write_log(folder, [batch_note(0, operator=EVIL, hot=[[EVIL, 20, [0], None]])])
+    write_log(folder, [batch_note(0, operator=EVIL, hot=[["00ff", 20, [0], None, EVIL]])])
     Control(folder).note("fallback", operator=EVIL, why=f"{EVIL} at {tmp_path}/x")
     with served(folder) as running:
         wait_for(running.queries.all, "the first poll")

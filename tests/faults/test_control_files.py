@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evenflow.control.directory import LOG, Control
+from evenflow.control.directory import Control
+from evenflow.control.notes import LOG
 from evenflow.spark import balance
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for

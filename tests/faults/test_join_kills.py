@@ -1,12 +1,16 @@
-"""A join with streams that is killed between the offsets and the commit of a batch loses and repeats nothing.
+"""A join with streams loses and repeats nothing: killed between the offsets and the commit of a batch, or
+on a cluster where tasks fail, shuffle files are lost and an executor is killed.
 
-Part of ``make faults`` only: every start of the program is a JVM.
+The hot key is another one after some batches, so plans of two streams change on the way. Part of ``make
+faults`` only: every start of the program is a JVM.
 """
 
 from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,19 +19,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evenflow import hash_keys
-from evenflow.plan import make_join_plan
-from evenflow.plan.counted import Counted
+from evenflow.blob import read_blob
+from evenflow.spark.joining.plan_versions import KIND
+from evenflow.testing import LocalCluster, wait_for
 from extent import in_make_faults
-from faults.test_kills import JOB, damage, run
+from faults.test_join_faults import ENVIRONMENT
+from faults.test_kills import damage
 from spark.stream_files import write_batches
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.faults, in_make_faults,
 ]  # fmt: skip
 
-KILLS = {0: "during", 1: "before", 2: "after"}
-FILES = 5
+JOB = Path(__file__).parent / "jobs" / "joined.py"
+KILLS = {0: "during", 1: "before", 2: "after", 4: "during", 5: "after"}
+FAULTS = {1: "task failed", 2: "files lost", 4: "executor killed", 5: "files lost"}
+FILES = 8
 NEAR = timedelta(seconds=30)
 ROWS, START = 60, datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -35,7 +42,7 @@ ROWS, START = 60, datetime(2024, 1, 1, tzinfo=UTC)
 def batch(seed: int, number: int) -> pa.Table:
     """Return rows within 20 seconds, half of which have one key and a few none; the batches are 20 apart."""
     rng = np.random.default_rng(seed)
-    keys = np.where(rng.random(ROWS) < 0.5, 7, rng.integers(0, 20, ROWS))
+    keys = np.where(rng.random(ROWS) < 0.5, 7 if number < 3 else 8, rng.integers(0, 20, ROWS))
     times = [START + timedelta(seconds=20 * number + int(second)) for second in rng.integers(0, 20, ROWS)]
     return pa.table(
         {
@@ -49,24 +56,62 @@ def batch(seed: int, number: int) -> pa.Table:
 @pytest.mark.parametrize("kind", ["table", "streams"])
 @pytest.mark.timeout(1800)
 def test_a_killed_join_ends_as_if_nothing_had_happened(tmp_path: Path, kind: str) -> None:
-    left = [batch(number, number) for number in range(FILES)]
-    right = [batch(100 + number, number) for number in range(FILES)]
-    write_batches(tmp_path / "left", left)
-    write_batches(tmp_path / "right", right if kind == "streams" else [pa.concat_tables(right)])
-    hot = Counted(hash_keys(pa.array([7], pa.int64())), np.array([1000.0]), 2000.0)
-    plan = make_join_plan(4, hot, Counted(hot.keys, np.ones(1), 100.0), "left")
-    (tmp_path / "plan.json").write_text(plan.to_json())
-    (tmp_path / "out").mkdir()
+    sides = write_sides(tmp_path, kind)
     killed = 0
-    while (status := run(tmp_path, kind, KILLS, JOB.with_name("joined.py"))) == -signal.SIGKILL:
+    while (status := started(tmp_path, kind, KILLS).wait(600)) == -signal.SIGKILL:
         killed += 1
-        if kind == "table":  # of two streams, the plan is part of the state
+        if kind == "table":  # of two streams, the plans are part of the state
             damage(tmp_path / "control", killed)
         assert killed <= len(KILLS)
     assert status == 0, (tmp_path / "log").read_text()[-3000:]
     assert killed == len(KILLS)
-    found = [tuple(row) for path in (tmp_path / "out").glob("*.json") for row in json.loads(path.read_text())]
-    matched, alone = expected(pa.concat_tables(left), pa.concat_tables(right), kind)
+    check(tmp_path, kind, *sides)
+
+
+@pytest.mark.parametrize("kind", ["table", "streams"])
+@pytest.mark.timeout(1800)
+def test_faults_on_a_cluster(tmp_path: Path, kind: str) -> None:
+    sides = write_sides(tmp_path, kind)
+    with LocalCluster() as cluster:
+        job = started(tmp_path, kind, FAULTS, cluster.master, str(cluster.folder / "local"))
+        try:
+            runs = tmp_path / "running"
+            wait_for(lambda: runs.exists() or job.poll() is not None, "the batch with a kill", 600)
+            if job.poll() is None:
+                cluster.kill_executor()
+                (tmp_path / "killed").touch()
+            status = job.wait(600)
+        finally:
+            job.kill()
+    assert status == 0, (tmp_path / "log").read_text()[-3000:]
+    assert runs.exists()
+    assert [batch for batch in FAULTS if (tmp_path / f"lost-{batch}").exists()] == [2, 5]
+    check(tmp_path, kind, *sides)
+
+
+def write_sides(folder: Path, kind: str) -> tuple[pa.Table, pa.Table]:
+    """Write the files of both sides; return the rows of each."""
+    left = [batch(number, number) for number in range(FILES)]
+    right = [batch(100 + number, number) for number in range(FILES)]
+    write_batches(folder / "left", left)
+    write_batches(folder / "right", right if kind == "streams" else [pa.concat_tables(right)])
+    (folder / "out").mkdir()
+    return pa.concat_tables(left), pa.concat_tables(right)
+
+
+def started(folder: Path, kind: str, faults: dict[int, str], *where: str) -> subprocess.Popen[bytes]:
+    """Start the program, with a group of its own to kill."""
+    command = [sys.executable, str(JOB), kind, str(folder), json.dumps(faults), *where]
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=ENVIRONMENT
+        )
+
+
+def check(folder: Path, kind: str, left: pa.Table, right: pa.Table) -> None:
+    """Compare what the program wrote with what it should have."""
+    found = [tuple(row) for path in (folder / "out").glob("*.json") for row in json.loads(path.read_text())]
+    matched, alone = expected(left, right, kind)
     assert sorted(row for row in found if row[1] is not None) == matched
     unmatched = sorted(row[0] for row in found if row[1] is None)
     assert len(set(unmatched)) == len(unmatched)
@@ -75,6 +120,8 @@ def test_a_killed_join_ends_as_if_nothing_had_happened(tmp_path: Path, kind: str
     else:  # the last ones still wait
         assert set(unmatched) <= set(alone)
         assert {number for number in alone if number < 2 * ROWS} <= set(unmatched)
+        claims = sorted((folder / "control").glob("*/*/*.claim"), key=lambda path: int(path.stem))
+        assert len(read_blob(KIND, claims[-1].read_bytes())[0]["versions"]) > 1
 
 
 def expected(left: pa.Table, right: pa.Table, kind: str) -> tuple[list[tuple[int, int]], list[int]]:

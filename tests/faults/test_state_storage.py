@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from evenflow.errors import EvenflowError
 from evenflow.spark import read_state
+from evenflow.spark.state.files import FOLDER
 from spark.stateful_runs import Sunk, cut, finish, held, numbers, start, totals
 from spark.stream_files import write_batches
 
@@ -117,6 +118,26 @@ def test_a_full_disk_is_freed_bit_by_bit(spark: Any, tmp_path: Path, small_disk:
             break
     assert 2 <= failures < 12
     assert held(read_state(spark, small_disk / "state")) == totals(table) == sunk.last()
+
+
+def test_only_the_files_of_the_state_do_not_fit(spark: Any, tmp_path: Path, small_disk: Path) -> None:
+    """Outputs and commits have room elsewhere: without its state, the batch must fail all the same."""
+    table, sunk, root = numbers(2), Sunk(), tmp_path / "state"
+    batches = cut(table)
+    root.mkdir()
+    (root / FOLDER).symlink_to(small_disk)
+    write_batches(tmp_path / "in", batches[:1])
+    finish(start(spark, tmp_path, sunk))
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    write_batches(tmp_path / "in", batches[1:], first=1)
+    with pytest.raises(EvenflowError, match=r"^batch 1 cannot be written to the state at .*No space left on"):
+        finish(start(spark, tmp_path, sunk))
+    assert [batch for batch, _ in sunk.calls] == [0]
+    assert held(read_state(spark, root)) == totals(batches[0])
+    filler.unlink()
+    finish(start(spark, tmp_path, sunk))
+    assert held(read_state(spark, root)) == totals(table) == sunk.last()
 
 
 def test_a_control_directory_that_cannot_be_written_costs_nothing_but_its_log(

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evenflow.control.directory import LOG
+from evenflow.control.notes import LOG
 
 
 def batch_note(number: int, workers: int = 4, operator: str = "fill-1", **fields: Any) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import pytest
 
 import evenflow as ef
 from evenflow.charts.assets import as_json
-from evenflow.control.directory import HISTORY, LOG, MAX_LOG_BYTES, ROTATED_LOG, Control
+from evenflow.control.directory import Control
+from evenflow.control.notes import HISTORY, LOG, MAX_LOG_BYTES, ROTATED_LOG
 from evenflow.control.record import MAX_EVENTS, MAX_RECORDS
 from evenflow.history.query import BARS, POINTS, QueryHistory
 from evenflow.history.tail import Tail

@@ -45,7 +45,7 @@ def filled(folder: Path, workers: int = 4) -> Watched:
     for number in range(3):
         for worker in range(workers):
             control.note("busy", run="r", batch=number, worker=worker, rows=1, seconds=0.5)
-        note = batch_note(number, workers=workers, late=2, state_bytes=700, state_keys=9)
+        note = batch_note(number, workers=workers, late=2, state_bytes=700, state_keys=9, waiting=12)
         control.note(**{name: value for name, value in note.items() if name != "time"})
     control.note("plan", operator="fill-1", batch=2, changed=True, reason="why", serial=3)
     control.note("fallback", operator="fill-1", why="gone")
@@ -65,7 +65,7 @@ def test_the_numbers_of_a_query(tmp_path: Path) -> None:
         "fallbacks_total": 1, "plan_changes_total": 1, "migrations_total": 1, "migrated_keys_total": 40,
         "workers": 4, "last_batch_rows": 50, "last_batch_duration_seconds": 0.5, "max_over_mean_ratio": 1.6,
         "hashed_max_over_mean_ratio": 1.6, "busy_over_mean_ratio": 1.0, "keys": 5, "key_homes_ratio": 1.2,
-        "state_bytes": 700, "state_keys": 9, "hot_keys": 1,
+        "state_bytes": 700, "state_keys": 9, "hot_keys": 1, "source_backlog_rows": 12,
     }  # fmt: skip
     assert {key: found[PREFIX + key, name] for key in expected} == expected
     assert found[f"{PREFIX}worker_rows_total", name, "0"] == 60
@@ -161,7 +161,7 @@ def test_a_real_prometheus_scrapes_it(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        found: Any = wait_for(lambda: asked(own, "evenflow_rows_total"), "a scrape", 60)
+        found: Any = wait_for(lambda: asked(own, "evenflow_rows_total"), "a scrape")
         assert found[0]["metric"]["query"] == "orders: fill-1"
         assert float(found[0]["value"][1]) == 150
         board = json.loads(GRAFANA.read_text())

@@ -1,7 +1,8 @@
-"""Runs mutants, all or those named, and writes the table of all to docs/mutants.md: ``make mutants``."""
+"""Runs mutants, all or those named, and writes their rows to docs/mutants.md: ``make mutants``."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from mutants import table
 from mutants.registry import MUTANTS
 from mutants.suite import Result, Suite
+
+JOBS = int(os.environ.get("EVENFLOW_JOBS", "2"))  # mutants at once
 
 
 def main(names: list[str]) -> int:
@@ -19,10 +22,9 @@ def main(names: list[str]) -> int:
     figures = sorted({figure for mutant in chosen for figure in mutant.figures})
     _say(f"unmutated: {', '.join(figures)}")
     suite.measure_unmutated(figures)
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         results = list(pool.map(lambda mutant: _told(suite.run(mutant)), chosen))
-    if not names:
-        table.write(results)
+    (table.update if names else table.write)(results)
     survivors = [result.mutant for result in results if not result.caught]
     _say(f"{len(results) - len(survivors)} of {len(results)} caught in {time.monotonic() - start:.0f} s")
     return int(any(bool(result.mutant.survives) == bool(result.caught) for result in results))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from evenflow.papers import find
 from mutants.mutant import SOURCE, Edit, Mutant
 from mutants.registry import MUTANTS, QUICK
-from mutants.suite import Suite
-from mutants.table import PAGE
+from mutants.suite import Caught, Result, Suite
+from mutants.table import PAGE, update, write
 
 
 def test_every_mutant_is_an_edit_of_the_sources_as_they_are() -> None:
@@ -27,6 +28,21 @@ def test_the_page_has_every_mutant_and_explains_survivors() -> None:
     assert [line.split("`")[1] for line in lines] == [mutant.name for mutant in MUTANTS]
     for line, mutant in zip(lines, MUTANTS, strict=True):
         assert ("**survives**" in line) == bool(mutant.survives)
+
+
+def test_rows_are_written_anew_one_by_one(tmp_path: Path) -> None:
+    page = tmp_path / "mutants.md"
+    results = [Result(mutant, (), 0.0) for mutant in MUTANTS]
+    write(results, page)
+    assert f"0 of {len(MUTANTS)} mutants are caught" in page.read_text()
+    found = Caught("choices/fig1", "a claim | of it", "holds", "differs", r"\1 of 3")
+    update([Result(MUTANTS[3], (found,), 0.0)], page)
+    whole = tmp_path / "whole.md"
+    write([*results[:3], Result(MUTANTS[3], (found,), 0.0), *results[4:]], whole)
+    assert page.read_text() == whole.read_text()
+    other = replace(MUTANTS[3], name="another")
+    with pytest.raises(ValueError, match="0 rows of another"):
+        update([Result(other, (), 0.0)], page)
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,11 @@ def _real(change: dict[str, float]) -> list[Row]:
         ("fig1", "D-C and W-C stay", {"d-choices": 5e-2}, DIFFERS),
         ("fig1", "PKG's imbalance", {}, HOLDS),
         ("fig1", "PKG's imbalance", {"partial-key": 1.5e-4}, DIFFERS),
+        ("fig11", "all perform", {"partial-key": 4e-4}, HOLDS),
+        ("fig11", "all perform", {"partial-key": 4e-3}, DIRECTION),
+        ("fig11", "all perform", {"partial-key": 4e-2}, DIFFERS),
+        ("fig11", "so it is at n = 20", {}, HOLDS),
+        ("fig11", "so it is at n = 20", {"partial-key": 1e-4}, DIFFERS),
         ("fig11", "at larger scales", {}, HOLDS),
         ("fig11", "at larger scales", {"partial-key": 1e-4}, DIFFERS),
         ("fig11", "W-C is better", {}, HOLDS),
@@ -170,6 +175,12 @@ def test_rules_of_thresholds() -> None:
     ]
     better = [_verdict("fig7", "W-C is better", rows(w, 1e-3)) for w in (1e-6, 1e-3, 1e-2)]
     assert better == [HOLDS, DIFFERS, DIFFERS]
+    low = [row | {"z": 0.4, "imbalance": 1e-5} for row in rows(1e-6, 1e-2)]
+    falling = [row | {"imbalance": row["imbalance"] * (10 if row["threshold"] == "2/n" else 1)}
+               for row in rows(1e-6, 1e-2)]  # fmt: skip
+    flat = rows(1e-6, 1e-2)
+    expected = [_verdict("fig7", "a lower threshold", [*own, *low]) for own in (falling, flat)]
+    assert expected == [HOLDS, DIFFERS]
 
 
 def test_rules_of_the_least_choices() -> None:
@@ -208,7 +219,10 @@ def test_rules_of_skew() -> None:
     found = [_verdict("fig10", "PKG's", rows(pkg=bound * factor)) for factor in (1.029, 1.09, 1.2)]
     assert found == [HOLDS, DIRECTION, DIFFERS]
     assert [_verdict("fig10", "the number", rows(more_keys=f)) for f in (1.5, 3.0)] == [HOLDS, DIFFERS]
-    assert [_verdict("fig10", "D-C and RR", rows(d=d)) for d in (0.05, 0.2)] == [HOLDS, DIFFERS]
+    assert [_verdict("fig10", "D-C and RR stay", rows(d=d)) for d in (0.05, 0.2)] == [HOLDS, DIFFERS]
+    apart = [[row | {"imbalance_mean": row["imbalance_mean"] * (times if row["scheme"] == "d-choices" else 1)}
+              for row in rows()] for times in (2, 4, 11)]  # fmt: skip
+    assert [_verdict("fig10", "D-C and RR perform", own) for own in apart] == [HOLDS, DIRECTION, DIFFERS]
 
 
 def test_rules_of_time() -> None:
@@ -216,12 +230,13 @@ def test_rules_of_time() -> None:
         return [
             {"scheme": scheme, "data": data, "workers": 100, "imbalance": value}
             for scheme in ("partial-key", "d-choices", "w-choices")
-            for data in ("TW", "WP", "WP-made", "CT", "CT-drift", "CT-made")
+            for data in ("TW", "TW-made", "WP", "WP-made", "CT", "CT-drift", "CT-made")
             for value in (0.5, 0.1, 0.1, last)
         ]
 
     for name in ("PKG", "D-C", "W-C"):
-        for beginning in (f"{name}'s imbalance", f"the same for {name} on other streams"):
+        other = f"the same for {name} on other streams like"
+        for beginning in (f"{name}'s imbalance", f"{other} WP and TW", f"{other} CT"):
             assert [_verdict("fig12", beginning, rows(last)) for last in (0.2, 0.4)] == [HOLDS, DIFFERS]
 
 
@@ -231,7 +246,7 @@ def test_rules_of_the_cluster() -> None:
         usual = {"key": key, "partial-key": pkg, "d-choices": ours, "w-choices": ours, "shuffle": 1500.0}
         return [
             {"scheme": name, "z": z, "throughput": value, "latency_p99": late if value == ours else 1.0,
-             "latency_mean": {"key": 1.0, "partial-key": half, "shuffle": 0.1}.get(name, late),
+             "latency_worst_mean": {"key": 1.0, "partial-key": half, "shuffle": 0.1}.get(name, late),
              "latency_p50": 1.0, "latency_p95": 1.0}
             for z in (1.4, 1.7, 2.0)
             for name, value in usual.items()
@@ -248,6 +263,8 @@ def test_rules_of_the_cluster() -> None:
     found = [_verdict("fig14", "up to 75", rows(late=s)) for s in (0.25, 0.5, 0.001, 0.8)]
     assert found == [HOLDS, DIRECTION, DIRECTION, DIFFERS]
     found = [_verdict("fig14", "PKG has about half", rows(half=s)) for s in (0.5, 0.75, 0.9)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+    found = [_verdict("fig14", "PKG never matches", rows(half=s)) for s in (0.5, 0.9, 0.1)]
     assert found == [HOLDS, DIRECTION, DIFFERS]
     found = [_verdict("fig14", "D-C and W-C have", rows(late=s)) for s in (0.1, 0.2, 0.5)]
     assert found == [HOLDS, DIRECTION, DIFFERS]

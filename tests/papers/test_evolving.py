@@ -62,7 +62,8 @@ def test_the_usual_fish_is_measured_once_for_all_figures() -> None:
     usual = []
     for figure, label in (("fig12", "0.2"), ("fig13", "0.25/n"), ("fig14", "w/ epoch"), ("fig15", "CHK")):
         points = find([f"evolving/{figure}"])[0].points(setting)
-        usual.append([measured(point) for point in points if point["labels"]["label"] == label])
+        usual.append([measured(point) for point in points
+                      if point["labels"]["label"] == label and point["workers"] == 64])  # fmt: skip
     assert usual[0] == usual[1] == usual[2] == usual[3]
     assert "parameters" not in usual[0][0]
 
@@ -102,13 +103,15 @@ def _times(**change: float) -> list[Row]:
     pairs = {"shuffle": 80.0, "fish": 2.4, "key": 1.0, "partial-key": 1.5, "d-choices": 3.0, "w-choices": 4.0}
     times |= {name: value for name, value in change.items() if name in times}
     pairs |= {name[len("pairs_") :]: value for name, value in change.items() if name.startswith("pairs_")}
-    same = {"workers": 128, "z": 1.0, "data": "AM"}
+    same = {"workers": 128, "z": 1.0}
     rows: list[Row] = [
-        {**same, "label": name, "makespan": times[name], "replicas": pairs[name]} for name in times
+        {**same, "data": data, "label": name, "makespan": times[name], "replicas": pairs[name]}
+        for name in times
+        for data in ("AM", "AM-many", "AM-made", "MT", "MT-made")
     ]
     together = [{**same, "label": f"{name}{TOGETHER}", "replicas": pairs[name]} for name in pairs]
     least = change.get("least", 15.5)  # what shuffle needs at the highest skew
-    for name, value in (("key", 1.0), ("shuffle", least), ("fish", 0.01)):
+    for name, value in (("key", 1.0), ("shuffle", least), ("fish", change.get("fish_least", 1.1))):
         together.append({**same, "z": 2.0, "label": f"{name}{TOGETHER}", "replicas": value})
     return [*rows, *together]
 
@@ -119,6 +122,9 @@ def _times(**change: float) -> list[Row]:
         ("fig9", "FISH is within", {}, HOLDS),
         ("fig9", "FISH is within", {"fish": 1.2}, DIRECTION),
         ("fig9", "FISH is within", {"fish": 2.2}, DIFFERS),
+        ("fig9", "up to 7.31", {}, DIRECTION),
+        ("fig9", "up to 7.31", {"partial-key": 7.5}, HOLDS),
+        ("fig9", "up to 7.31", {"partial-key": 1.9}, DIFFERS),
         ("fig9", "up to 8.32", {}, HOLDS),
         ("fig9", "up to 8.32", {"partial-key": 2.2}, DIRECTION),
         ("fig9", "up to 8.32", {"partial-key": 2.0}, DIFFERS),
@@ -131,24 +137,36 @@ def _times(**change: float) -> list[Row]:
         ("fig10", "FISH is within", {"fish": 1.35}, HOLDS),
         ("fig10", "FISH is within", {"fish": 1.36}, DIRECTION),
         ("fig10", "FISH is within", {"fish": 3.0}, DIFFERS),
+        ("fig10", "PKG is the slowest", {}, DIFFERS),
+        ("fig10", "PKG is the slowest", {"partial-key": 20.0}, HOLDS),
         ("fig10", "up to 13.57", {}, HOLDS),
         ("fig10", "up to 13.57", {"d-choices": 1.0}, DIFFERS),
         ("fig10", "up to 12.05", {}, HOLDS),
         ("fig10", "up to 12.05", {"w-choices": 2.5}, DIRECTION),
         ("fig10", "up to 12.05", {"w-choices": 2.2}, DIFFERS),
         ("fig11", "FISH's memory", {}, HOLDS),
-        ("fig11", "FISH's memory", {"pairs_fish": 3.1}, DIRECTION),
-        ("fig11", "FISH's memory", {"pairs_fish": 6.1}, DIFFERS),
+        ("fig11", "FISH's memory", {"pairs_fish": 3.5}, DIRECTION),
+        ("fig11", "FISH's memory", {"pairs_fish": 1.6}, DIRECTION),
+        ("fig11", "FISH's memory", {"pairs_fish": 1.3}, DIFFERS),
+        ("fig11", "FISH's memory", {"pairs_fish": 5.3}, DIFFERS),
         ("fig11", "the same with", {}, HOLDS),
-        ("fig11", "the same with", {"pairs_fish": 3.1}, DIRECTION),
+        ("fig11", "the same with", {"pairs_fish": 3.5}, DIRECTION),
         ("fig11", "the same with", {"pairs_fish": 6.1}, DIFFERS),
+        ("fig11", "at high skew", {}, HOLDS),
+        ("fig11", "at high skew", {"fish_least": 1.6}, DIRECTION),
+        ("fig11", "at high skew", {"fish_least": 1.02}, HOLDS),
+        ("fig11", "at high skew", {"fish_least": 0.7}, DIFFERS),
+        ("fig11", "PKG, D-C and W-C", {"pairs_w-choices": 2.9}, HOLDS),
+        ("fig11", "PKG, D-C and W-C", {}, DIRECTION),
+        ("fig11", "PKG, D-C and W-C", {"pairs_d-choices": 7.0}, DIFFERS),
         ("fig11", "SG's is", {}, HOLDS),
         ("fig11", "SG's is", {"pairs_shuffle": 30.0}, DIRECTION),
         ("fig11", "SG's is", {"least": 8.0}, DIRECTION),
         ("fig11", "SG's is", {"least": 2.0}, DIFFERS),
         ("fig20", "at z = 1.0", {}, HOLDS),
         ("fig20", "at z = 1.0", {"pairs_fish": 8.0}, DIRECTION),
-        ("fig20", "at z = 1.0", {"pairs_fish": 9.0}, DIFFERS),
+        ("fig20", "at z = 1.0", {"pairs_fish": 1.5}, DIRECTION),
+        ("fig20", "at z = 1.0", {"pairs_fish": 30.0}, DIFFERS),
         ("fig20", "FISH's memory is always", {"pairs_fish": 12.0}, HOLDS),
         ("fig20", "FISH's memory is always", {"pairs_fish": 30.0}, DIRECTION),
         ("fig20", "FISH's memory is always", {"pairs_fish": 50.0}, DIFFERS),
@@ -193,14 +211,37 @@ def _variants(first: str, second: str, time: float, memory: float = 1.0, workers
         ("fig13", "a large", _variants("2/n", "0.25/n", 1.0, 1.0), DIFFERS),
         ("fig13", "only the", _variants("2/n", "0.25/n", 1.2), HOLDS),
         ("fig13", "only the", _variants("2/n", "0.25/n", 1.0), DIFFERS),
+        ("fig13", "1/(4n) needs", _variants("0.25/n", "2/n", 1.0, 1.05), HOLDS),
+        ("fig13", "1/(4n) needs", _variants("0.25/n", "2/n", 1.0, 1.4), DIRECTION),
+        ("fig13", "1/(4n) needs", _variants("0.25/n", "2/n", 1.0, 1.6), DIFFERS),
+        ("fig13", "1/(8n) needs", _variants("0.125/n", "0.25/n", 1.0, 1.1), HOLDS),
+        ("fig13", "1/(8n) needs", _variants("0.125/n", "0.25/n", 1.0, 1.0), DIFFERS),
+        ("fig13", "and takes", _variants("0.125/n", "0.25/n", 0.97), HOLDS),
+        ("fig13", "and takes", _variants("0.125/n", "0.25/n", 1.1), DIRECTION),
+        ("fig13", "and takes", _variants("0.125/n", "0.25/n", 0.7), DIFFERS),
         ("fig14", "epochs", _variants("w/o epoch", "w/ epoch", 12.0), HOLDS),
         ("fig14", "epochs", _variants("w/o epoch", "w/ epoch", 2.4), DIRECTION),
         ("fig14", "epochs", _variants("w/o epoch", "w/ epoch", 2.2), DIFFERS),
         ("fig15", "CHK needs", _variants("w/ W-C", "CHK", 1.0, 2.0), HOLDS),
         ("fig15", "CHK needs", _variants("w/ W-C", "CHK", 1.0, 0.9), DIFFERS),
-        ("fig15", "CHK saves", _variants("w/ W-C", "CHK", 1.0, 1.3, workers=64), HOLDS),
-        ("fig15", "CHK saves", _variants("w/ W-C", "CHK", 1.0, 2.0, workers=64), DIRECTION),
-        ("fig15", "CHK saves", _variants("w/ W-C", "CHK", 1.0, 1.05, workers=64), DIFFERS),
+        ("fig15", "CHK saves up to 25", _variants("w/ W-C", "CHK", 1.0, 1.3, workers=64), HOLDS),
+        ("fig15", "CHK saves up to 25", _variants("w/ W-C", "CHK", 1.0, 2.0, workers=64), DIRECTION),
+        ("fig15", "CHK saves up to 25", _variants("w/ W-C", "CHK", 1.0, 1.05, workers=64), DIFFERS),
+        ("fig15", "CHK saves up to 45", _variants("w/ W-C", "CHK", 1.0, 1.8), HOLDS),
+        ("fig15", "CHK saves up to 45", _variants("w/ W-C", "CHK", 1.0, 1.3), DIRECTION),
+        ("fig15", "CHK saves up to 45", _variants("w/ W-C", "CHK", 1.0, 1.2), DIFFERS),
+        (
+            "fig15",
+            "the more workers",
+            [*_variants("w/ W-C", "CHK", 1.0, 1.3, workers=64), *_variants("w/ W-C", "CHK", 1.0, 1.8)],
+            HOLDS,
+        ),
+        (
+            "fig15",
+            "the more workers",
+            [*_variants("w/ W-C", "CHK", 1.0, 1.3, workers=64), *_variants("w/ W-C", "CHK", 1.0, 1.3)],
+            DIFFERS,
+        ),
         ("fig15", "D-C's", _variants("w/ D-C", "CHK", 1.01), HOLDS),
         ("fig15", "D-C's", _variants("w/ D-C", "CHK", 1.0), DIFFERS),
         ("fig16", "inferring", _variants("w/o hwa", "w/ hwa", 2.5), HOLDS),
@@ -230,6 +271,9 @@ def test_rule_of_churn_and_a_real_ring() -> None:
         ]
 
     assert [_verdict("fig17", "without", rows(r)) for r in (2.0, 1.3, 1.2)] == [HOLDS, DIRECTION, DIFFERS]
+    skewed = [[row | {"z": 2.0} for row in rows(r)] for r in (1.2, 2.0)]
+    found = [_verdict("fig17", "at high skew", [*rows(2.0), *high]) for high in skewed]
+    assert found == [HOLDS, DIFFERS]
     measure = find(["evolving/fig17"])[0].measure
     with_ring, without = (measure(16, 1, 1.0, ring, 500_000)[0]["memory"] for ring in (True, False))
     assert without > 1.08 * with_ring, "most keys move when n changes under mod n"
@@ -291,6 +335,43 @@ def test_rules_of_the_cluster() -> None:
     for beginning in ("FISH's throughput is 1.32", "FISH's throughput is 1.48"):
         found = [_verdict("fig19", beginning, rows(speed=x)) for x in (1.4, 2.5, 1.05)]
         assert found == [HOLDS, DIRECTION, DIFFERS]
+
+    def beside(**change: float) -> list[Row]:
+        usual = {"key": 1.0, "partial-key": 2.0, "d-choices": 3.0, "w-choices": 3.0, "fish": 4.0}
+        return [
+            {"label": label, "data": "MT", "throughput": value,
+             **dict.fromkeys(("latency_mean", "latency_p50", "latency_p99"), 1 / value)}
+            for label, value in (usual | {"shuffle": 4.0} | change).items()
+        ]  # fmt: skip
+
+    found = [_verdict("fig18", "FISH's median", beside(fish=x)) for x in (4.0, 2.0, 1.0)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+    assert [_verdict("fig18", "FISH outperforms", beside(fish=x)) for x in (4.0, 2.5)] == [HOLDS, DIFFERS]
+    assert [_verdict("fig19", "FG has", beside(key=x)) for x in (1.0, 3.5)] == [HOLDS, DIFFERS]
+    between = [beside(), beside(**{"w-choices": 4.0}), beside(**{"partial-key": 3.0})]
+    assert [_verdict("fig19", "D-C and W-C do", rows_) for rows_ in between] == [HOLDS, DIFFERS, DIFFERS]
+    found = [_verdict("fig19", "FISH's throughput is almost", beside(fish=x)) for x in (4.0, 3.5, 3.0)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+
+
+def test_rules_of_more_workers_and_more_skew() -> None:
+    def rows(key: str, **last: float) -> list[Row]:
+        return [
+            {"label": label, "data": "MT", "workers": 16, "z": 1.0, key: at, "makespan": value}
+            for label in ("fish", "partial-key", "d-choices", "w-choices")
+            for at, value in ((1.0, 1.0), (2.0, last.get(label, 1.0)))
+        ]
+
+    more = "the more workers, the more it gains"
+    found = [_verdict("fig9", more, rows("workers", **{"partial-key": x})) for x in (3.0, 1.0)]
+    assert found == [HOLDS, DIFFERS]
+    found = [_verdict("fig10", "PKG becomes", rows("z", **{"partial-key": x})) for x in (3.0, 1.5, 1.0)]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
+    late = "D-C and W-C become"
+    found = [
+        _verdict("fig10", late, rows("z", **{"d-choices": 3.0, "w-choices": x})) for x in (3.0, 1.5, 1.0)
+    ]
+    assert found == [HOLDS, DIRECTION, DIFFERS]
 
 
 def test_the_streams_are_told_from_the_paper_s_own() -> None:

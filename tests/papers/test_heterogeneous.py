@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import evenflow as ef
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
-from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, Row, RunConfig, judge
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, Row, RunConfig, judge
 from evenflow.papers.heterogeneous import EXPERIMENTS
 from evenflow.papers.heterogeneous.applications import measure_bound, measure_hitters, measure_tree
 from evenflow.papers.heterogeneous.loads import bound, homes_of_hottest, measure_loads, measure_table
@@ -34,14 +34,16 @@ FIGURES = [*(f"fig{number}" for number in range(4, 15)), "table1", "table2", "bo
 
 
 def _config(stream: str = SHORT, scale: str = "small", joining: tuple[str, ...] = ()) -> RunConfig:
-    return RunConfig(scale, data_sets(given={"WP": stream, "WP-made": stream, "TW": stream}), joining)
+    return RunConfig(
+        scale, data_sets(given=dict.fromkeys(("WP", "WP-made", "TW", "TW-made"), stream)), joining
+    )
 
 
-def _verdict(figure: str, beginning: str, rows: list[Row]) -> str:
+def _verdict(figure: str, beginning: str, rows: list[Row], made: bool = False) -> str:
     (claim,) = (
-        experiment
-        for experiment in find([f"heterogeneous/{figure}"])[0].claims
-        if experiment.text.startswith(beginning)
+        claim
+        for claim in find([f"heterogeneous/{figure}"])[0].claims
+        if claim.text.startswith(beginning) and claim.text.endswith("(TW-made)") == made
     )
     return judge(claim, rows).verdict
 
@@ -226,6 +228,7 @@ def _cluster(better: float, memory: float = 1.2) -> list[Row]:
             factor = better if symbol == "CG" and delay == 1.0 else 1.0
             rows.append(
                 {
+                    "data": "TW",
                     "symbol": symbol,
                     "delay": delay,
                     "throughput": 1000 * factor,
@@ -255,6 +258,9 @@ def _cluster(better: float, memory: float = 1.2) -> list[Row]:
 )
 def test_rules_of_the_cluster(figure: str, beginning: str, rows: list[Row], verdict: str) -> None:
     assert _verdict(figure, beginning, rows) == verdict
+    assert _verdict(figure, beginning, rows, made=True) == UNTESTED, "of the other stream"
+    made = [row | {"data": "TW-made"} for row in rows]
+    assert _verdict(figure, beginning, [*_cluster(1.7), *made], made=True) == verdict
 
 
 def _loads(change: Callable[[str, int], dict[str, float]]) -> list[Row]:

@@ -79,21 +79,29 @@ class RoundRobinHeadReference(HeadReference):
         return self.all_workers()[(self.turn - 1) % self.n]
 
 
-def satisfied(shares: list[float], d: int, n: int, epsilon: float, distinct: bool) -> bool:
-    """Proposition 4.1 for every prefix of a head with these shares, most frequent first."""
-    head = sum(shares)
-    for h, prefix in enumerate(accumulate(shares), start=1):
-        b = n - n * (1 - d / n) ** h if distinct else n - n * ((n - 1) / n) ** (h * d)
-        load = prefix + (b / n) ** d * (head - prefix) + (b / n) ** 2 * (1 - head)
-        if load > b * (1 / n + epsilon):
+def satisfied(prefixes: list[float], d: int, n: int, epsilon: float, distinct: bool) -> bool:
+    """Proposition 4.1, divided by n, for every prefix of a head, given their shares of the stream.
+
+    Where both sides are equal, rounding decides: the terms are in the router's order.
+    """
+    head = prefixes[-1] if prefixes else 0.0
+    for h, prefix in enumerate(prefixes, start=1):
+        met = 1 - (1 - d / n) ** h if distinct else 1 - (1 - 1 / n) ** (h * d)  # b / n
+        load = prefix + met**d * (head - prefix) + met * met * (1 - head)
+        if load > met * (1 + n * epsilon):
             return False
     return True
 
 
 def choices_needed(shares: list[float], n: int, epsilon: float, distinct: bool) -> int:
+    """FINDOPTIMALCHOICES, given the shares of the head's keys, most frequent first."""
+    return choices_for(list(accumulate(shares)), n, epsilon, distinct)
+
+
+def choices_for(prefixes: list[float], n: int, epsilon: float, distinct: bool) -> int:
     """FINDOPTIMALCHOICES: from p1 x n upwards until all constraints hold; from n on it is W-Choices."""
-    d = max(2, math.ceil(shares[0] * n)) if shares else 2
-    while d < n and not satisfied(shares, d, n, epsilon, distinct):
+    d = max(2, math.ceil(prefixes[0] * n)) if prefixes else 2
+    while d < n and not satisfied(prefixes, d, n, epsilon, distinct):
         d += 1
     return min(d, n)
 
@@ -118,8 +126,7 @@ class DChoicesReference(HeadReference):
         counts = [count for count, _ in self.sketch.head(self.theta)]
         prefixes = [messages / total for messages in accumulate(counts)]
         if self.changed(prefixes):
-            shares = [count / total for count in counts]
-            self.d = choices_needed(shares, self.n, self.scheme.epsilon, self.scheme.distinct)
+            self.d = choices_for(prefixes, self.n, self.scheme.epsilon, self.scheme.distinct)
             self.solved = prefixes
         self.next_look = total + min(total, self.sketch.capacity)
 

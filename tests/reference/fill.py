@@ -25,11 +25,12 @@ class Entry:
 class FillReference(Reference):
     def start(self) -> None:
         self.levels = [0.0] * self.n
+        self.free = [0.0] * self.n
         self.weights = [1.0] * self.n
-        self.cells = [0] * (256 * self.n)
+        self.cells = [0] * (512 * self.n)
         self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
         self.messages = self.since = self.counted = 0
-        self.reset_table(max(4096, 64 * self.n), 2 * max(4096, 64 * self.n) + self.n)
+        self.reset_table(max(8192, 64 * self.n), 2 * max(8192, 64 * self.n) + self.n)
 
     def reset_table(self, entries: int, places: int) -> None:
         self.slots: list[Entry | None] = [None] * entries
@@ -74,18 +75,30 @@ class FillReference(Reference):
         return entry
 
     def home_in_turn(self, entry: Entry, enough: float) -> int:
-        below = [i for i, worker in enumerate(entry.ring) if self.levels[worker] <= enough]
-        at = below[0] if below else min(range(len(entry.ring)), key=lambda i: self.levels[entry.ring[i]])
+        looked = range(min(16, len(entry.ring)))
+        idle = [i for i in looked if self.free[entry.ring[i]] <= enough]
+        at = idle[0] if idle else min(looked, key=lambda i: self.free[entry.ring[i]])
         entry.ring = entry.ring[at:] + entry.ring[:at]
         return entry.ring[0]
 
-    def lowest(self, hashed: int, limit: float) -> int:
-        everyone = min(range(self.n), key=lambda worker: self.levels[worker])
-        if self.sources == 1:
-            return everyone
-        hashes = [((mix((hashed + i * GOLDEN) & MASK) >> 32) * self.n) >> 32 for i in range(1, 3)]
-        best = min(hashes, key=lambda worker: self.levels[worker])
-        return everyone if self.levels[best] > limit else best
+    def another(self, hashed: int, opened: int, enough: float, highest: float) -> int:
+        may = [worker for worker in range(self.n) if self.levels[worker] <= highest]
+        if self.sources > 1:
+            for i in range(opened, opened + 8):
+                worker = ((mix((hashed + i * GOLDEN) & MASK) >> 32) * self.n) >> 32
+                if worker in may and self.free[worker] <= enough:
+                    return worker
+        return min(may, key=lambda worker: self.free[worker])
+
+    def clock(self) -> float:
+        return (1 + 0.75 * self.scheme.epsilon) * (self.since / self.n)
+
+    def slack(self) -> float:
+        average = self.since / self.n
+        result = float(self.scheme.epsilon) * average
+        if average < 100:
+            result += 3 * math.sqrt(average) * (1 - average / 100)
+        return result + (self.scheme.queue if self.sources > 1 else 0)
 
     def choose(self, key: int, time: float) -> int:
         hashed = mix(key ^ self.salt)
@@ -95,36 +108,37 @@ class FillReference(Reference):
         self.messages += 1
         self.since += 1
         self.counted += 1
-        average = self.since / self.n
-        slack = self.scheme.epsilon * min(average, self.scheme.horizon)
-        if average < 100:
-            slack += 3 * math.sqrt(average) * (1 - average / 100)
+        now, average, slack = self.clock(), self.since / self.n, self.slack()
 
         entry = self.slots[self.slot_of[key]] if key in self.slot_of else None
         if entry is None:
             worker = self.buckets[cell // (len(self.cells) // len(self.buckets))]
             opened = 1
         else:
-            worker = self.home_in_turn(entry, average + min(4.0, 0.5 * slack))
+            worker = self.home_in_turn(entry, now + 1)
             opened = len(entry.ring)
             entry.used = self.messages
 
         new = self.sources == 1 and seen == 0
-        hot = seen >= 4 and (seen + 1) * self.n > 0.1 * self.counted * opened
-        limit = average + slack * (0.5 if new else 0.75 if hot else 1.0)
-        if self.levels[worker] > limit and opened < self.n:
-            other = self.lowest(hashed, average + slack)
-            if self.levels[other] < self.levels[worker]:
+        part = (seen + 1) * self.n / (self.counted * opened) if seen >= 4 else 0.0
+        patience = 1 / 3 if new else math.sqrt((1 / 160) / part) if part > 1 / 160 else 1.0
+        enough = now + min(self.scheme.queue, max(12.0, 0.5 * slack)) * patience
+        high = average + slack * (0.5 if new else 0.75 if part > 0.1 else 1.0)
+        if self.free[worker] > enough or self.levels[worker] > high:
+            other = self.another(hashed, opened, enough, average + slack)
+            if self.levels[worker] > average + slack or self.free[other] + 2 <= self.free[worker]:
                 if entry is None:
                     entry = self.new_entry(key)
                     entry.used = self.messages
                     if not new:
                         self.add_home(entry, worker)
-                self.add_home(entry, other)
+                if other not in entry.ring:
+                    self.add_home(entry, other)
                 worker = other
 
         self.levels[worker] += self.weights[worker]
-        if self.counted >= 2 * self.scheme.horizon * self.n:
+        self.free[worker] = max(self.free[worker], now) + self.weights[worker]
+        if self.counted >= 2 * min(500, self.scheme.horizon) / math.sqrt(self.sources) * self.n:
             self.cells = [(count + 1) // 2 for count in self.cells]
             self.counted = sum(self.cells)
         return worker
@@ -134,8 +148,15 @@ class FillReference(Reference):
         mean = float(np.mean(report.capacity))
         shares = [float(capacity) / mean for capacity in report.capacity]
         if max(abs(share * weight - 1) for share, weight in zip(shares, self.weights, strict=True)) > 0.05:
+            now = self.clock()
+            rows = [
+                max(free - now, 0.0) / weight for free, weight in zip(self.free, self.weights, strict=True)
+            ]
+            if report.backlog is not None:
+                rows = [float(row) / self.sources for row in report.backlog]
             self.weights = [1 / share for share in shares]
             self.levels = [0.0] * self.n
+            self.free = [row * weight for row, weight in zip(rows, self.weights, strict=True)]
             self.since = 0
 
 

@@ -61,10 +61,29 @@ def test_bars_stand_beside_each_other_under_their_names() -> None:
 def test_panels_become_charts_and_what_cannot_be_one_stays_a_picture() -> None:
     assert len(drawn(Lines(x="workers", y="value", panels="scheme"))) == 3
 
-    def sideways(figure: Figure, rows: Any) -> None:
-        figure.subplots().barh([1, 2], [3, 4])
+    def area(figure: Figure, rows: Any) -> None:
+        figure.subplots().fill_between([1, 2], [3, 4])
 
-    assert drawn(sideways) == []
+    assert drawn(area) == []
+
+
+def test_horizontal_bars_stand_upright() -> None:
+    def sideways(figure: Figure, rows: Any) -> None:
+        axes = figure.subplots()
+        axes.barh(range(2), [30.0, 4.0], label="p99")
+        axes.plot([20.0, 2.0], range(2), marker="|", linestyle="", label="mean")
+        axes.axvline(5.0, label="limit")
+        axes.set_yticks(range(2), ["key", "fill"])
+        axes.set(xlabel="seconds", xscale="log")
+
+    (chart,) = drawn(sideways)
+    assert chart["x"]["names"] == ["key", "fill"]
+    assert (chart["x"]["log"], chart["y"]["log"]) == (False, True)
+    assert chart["y"]["label"] == "seconds, log scale"
+    found = {series["label"]: series for series in chart["series"]}
+    assert (found["p99"]["values"], found["mean"]["values"]) == ([30.0, 4.0], [20.0, 2.0])
+    assert found["p99"]["bars"]
+    assert found["mean"]["points"]
 
 
 def test_loads_are_steps_by_worker() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import evenflow as ef
@@ -43,6 +43,7 @@ WORKERS = st.sampled_from([1, 2, 3, 5, 10, 50])
 @given(
     keys=STREAMS, workers=WORKERS, seed=st.integers(0, 99), place=st.sampled_from([(0, 1), (0, 3), (2, 3)])
 )
+@example(keys=stream(2**32, 425, 173, 2.0), workers=3, seed=0, place=(0, 1))  # both sides of Prop. 4.1 equal
 def test_decides_like_the_reference(
     case: Case, keys: UInt64Array, workers: int, seed: int, place: tuple[int, int]
 ) -> None:

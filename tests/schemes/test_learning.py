@@ -59,6 +59,17 @@ def test_every_scheme_goes_on_from_round_to_round(case: Case) -> None:
     assert past.nbytes <= size
 
 
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_a_router_that_learned_goes_on_from_its_bytes(case: Case) -> None:
+    router: ef.Router = case.scheme(7).router(7)
+    router.learn([joined(one_round(case.scheme(7), 7, None, 0))])
+    router.route(zipf(200, 5))
+    again = ef.Router.from_bytes(router.to_bytes())
+    assert again.loads.tolist() == router.loads.tolist()
+    assert again.clock == router.clock
+    assert again.route(zipf(300, 6)).tolist() == router.route(zipf(300, 6)).tolist()
+
+
 def test_head_is_known_at_the_first_message() -> None:
     scheme = ef.scheme("d-choices", theta=0.02)
     past = joined(one_round(scheme, 10, None, 0))

@@ -74,7 +74,6 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
-@pytest.mark.timeout(120)
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)
@@ -84,7 +83,7 @@ def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "done\n"  # the endless one is still at it
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert output == "[True, False]\n"
     assert process.returncode == 130
     while working(process.pid):  # ends, or pytest's own limit ends the test

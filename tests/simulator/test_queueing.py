@@ -91,6 +91,7 @@ def test_fast_workers_serve_faster() -> None:
     assert result.by_worker["capacity"].tolist() == [5, 1]
     # worker 0 gets a message every 0.02 s and needs 0.2 s, worker 1 needs 1 s
     assert result.by_worker["latency_mean"] == pytest.approx([0.2 + 2 * 0.18, 1 + 2 * 0.98])
+    assert result.row()["latency_worst_mean"] == pytest.approx(1 + 2 * 0.98)
 
 
 def test_what_waits_is_served_at_the_new_speed() -> None:

@@ -56,7 +56,7 @@ def test_partial_key_grouping_is_as_uneven_as_its_hottest_key() -> None:
 def test_the_row_has_what_the_command_line_promises() -> None:
     row = simulate("d-choices", STREAM, 10, 2, queueing=Queueing()).row()
     promised = "scheme workers sources messages keys imbalance imbalance_mean max_over_mean replicas memory"
-    queued = "latency_mean latency_p50 latency_p95 latency_p99 throughput makespan"
+    queued = "latency_mean latency_worst_mean latency_p50 latency_p95 latency_p99 throughput makespan"
     assert {*promised.split(), *queued.split(), "messages_per_second"} <= set(row)
     assert row["scheme"] == "d-choices"
     assert "latency_mean" not in simulate("key", STREAM, 10, 2).row()

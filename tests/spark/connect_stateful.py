@@ -45,7 +45,7 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     seen["state"] = state == {key: sum(n for n in range(300) if keys[n] == key) for key in set(keys)}
     rows = spark.read.parquet(out).collect()
     seen["outputs"] = {key: max(row["total"] for row in rows if row["key"] == key) for key in state} == state
-    query = wait_for(lambda: restarted(start), "the lock of the query that was stopped", 60)
+    query = wait_for(lambda: restarted(start), "the lock of the query that was stopped")
     query.processAllAvailable()
     query.stop()
     seen["no state"] = refusal(lambda: start(state="elsewhere"))

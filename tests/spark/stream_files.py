@@ -71,7 +71,7 @@ def run_to_end(frame: Any, mode: str, name: str, checkpoint: Path) -> list[Any]:
         .start()
     )
     try:
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(500)
     finally:
         query.stop()
     spark = frame.sparkSession

@@ -94,7 +94,7 @@ def test_keys_without_a_watermark_update_for_ever_and_restart(
 def test_a_float_as_key_comes_out_as_from_spark(rocks: Any, folder: Path, tmp_path: Path) -> None:
     """-0.0 comes out as 0.0, even from a constant key, which a batch returns as it was written."""
     for form, key in {"stored": "if(x < 5, -0.0D, x)", "constant": "-0.0D"}.items():
-        stream = read_batches(rocks, folder, ROWS).selectExpr(f"named_struct('f', {key}) as k", "*")
+        stream = read_batches(rocks, folder, ROWS, files=2).selectExpr(f"named_struct('f', {key}) as k", "*")
         wanted = run_to_end(plain(stream.groupBy("k")), "update", "wanted", tmp_path / form / "wanted")
         ours = aggregate(stream, "k", Declared(), SCHEMA, workers=3)
         found = run_to_end(ours, "update", "found", tmp_path / form / "found")
@@ -112,7 +112,7 @@ def _updates(frame: Any, target: Path, checkpoint: Path) -> list[Any]:
         batch.selectExpr("*", f"{number} as batch").write.mode("append").parquet(str(target))
 
     query = frame.writeStream.foreachBatch(write).outputMode("update").trigger(availableNow=True)
-    assert query.option("checkpointLocation", str(checkpoint)).start().awaitTermination(120)
+    assert query.option("checkpointLocation", str(checkpoint)).start().awaitTermination(500)
     return list(frame.sparkSession.read.parquet(str(target)).orderBy("batch").drop("batch").collect())
 
 

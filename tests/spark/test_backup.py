@@ -344,9 +344,9 @@ def test_a_backup_of_a_running_query(spark: Any, tmp_path: Path, order: tuple[st
     feeder.start()
     try:
         for part in order:
-            wait_for(batches_more(query.state, 2), "two more batches", 120)
+            wait_for(batches_more(query.state, 2), "two more batches")
             copy_running(tmp_path / part, tmp_path / "copy" / part)
-        wait_for(batches_more(query.state, 1), "another batch", 120)
+        wait_for(batches_more(query.state, 1), "another batch")
     finally:
         stopping.set()
         feeder.join()

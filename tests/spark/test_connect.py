@@ -16,7 +16,7 @@ import pytest
 from extent import ALL
 from spark import connect_join
 
-PATIENCE = 500  # seconds
+PATIENCE = 1500  # seconds
 
 
 @pytest.mark.spark
@@ -60,7 +60,7 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     assert balanced["rows"] == 4000
     assert balanced["fallbacks"] == 0
 
-    assert found["join"] == {how: [True, True] for how in connect_join.TRIED}
+    assert found["join"] == {what: [True, True] for what in connect_join.TRIED}
 
     stateful = found["stateful"]
     assert "in use by another query" in stateful.pop("refused")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import evenflow as ef
-from evenflow.control.directory import LOG, MAX_LOG_BYTES, Control, local_path
+from evenflow.control.directory import Control, local_path
+from evenflow.control.notes import LOG, MAX_LOG_BYTES
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -95,8 +96,8 @@ def test_drafts_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
 
 def test_paths(tmp_path: Path) -> None:
     assert Control(f"file://{tmp_path}").folder == tmp_path
-    with pytest.raises(ef.EvenflowError, match=r"s3://bucket/x.*mounted"):
-        Control("s3://bucket/x")
+    with pytest.raises(ef.EvenflowError, match=r"control is 'hdfs://bucket/x'; hdfs is not supported"):
+        Control("hdfs://bucket/x")
     with pytest.raises(ef.EvenflowError, match=r"path is 's3a://bucket/state'.*mounted"):
         local_path("s3a://bucket/state", "path")
     with pytest.raises(ef.EvenflowError, match="control is empty"):

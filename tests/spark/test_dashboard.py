@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import evenflow as ef
 from dashboard.in_browser import cells_of, emulate, errors, fact, open_page, shown, table_of, wait_for_batch
 from dashboard.test_server import served
 from evenflow.control.directory import Control
+from evenflow.control.notes import LOG
+from evenflow.history.watch import Watched
 from evenflow.spark import balance, loads
+from evenflow.spark.monitoring.switches import COMPARED, KEY_VALUES
 from evenflow.testing import wait_for
 from spark.stateful_runs import Sunk, cut, numbers, start
 from spark.stream_files import read_batches, write_batches
@@ -35,9 +41,9 @@ def give(folder: Path, number: int) -> None:
     write_batches(folder / "source", [batch(number)], number)
 
 
-def started(spark: Any, folder: Path) -> Any:
+def started(spark: Any, folder: Path, **options: Any) -> Any:
     stream = read_batches(spark, folder / "source", "k string")
-    even = stream.transform(balance("k", WORKERS, control=str(folder / "orders")))
+    even = stream.transform(balance("k", WORKERS, control=str(folder / "orders"), **options))
     writer = even.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.start()
 
@@ -55,7 +61,7 @@ def compare(browser: Any, query: Any, number: int) -> None:
     assert fact(browser, "memory") == f"{found.memory:.3f}"
     assert fact(browser, "fallbacks") == str(found.fallbacks)
     (hottest, *_) = cells_of(browser, "document.querySelectorAll('#hot tbody tr')")
-    assert hottest[0] == found.hot[0].key
+    assert hottest[0] == found.hot[0].key == f"hot{number // 3}"
     assert hottest[1] == f"{found.hot[0].rows:,}"
     assert hottest[4] == (", ".join(map(str, found.hot[0].homes)) or "home of its bucket")
 
@@ -101,7 +107,9 @@ def test_the_page_shows_what_loads_says_and_a_restarted_query_goes_on(
             assert errors(browser) == []
     finally:
         query.stop()
-    assert all(note["numbers"] and note["reason"] for note in Control(tmp_path / "orders").notes("plan"))
+    control = Control(tmp_path / "orders")  # one end for each run, although both are the same query
+    wait_for(lambda: len(list(control.notes("ended"))) == 2, "the second end")
+    assert all(note["numbers"] and note["reason"] for note in control.notes("plan"))
 
 
 def test_a_stateful_query_is_steered_from_the_page(spark: Any, browser: Any, tmp_path: Path) -> None:
@@ -143,6 +151,73 @@ def test_a_stateful_query_is_steered_from_the_page(spark: Any, browser: Any, tmp
             wait_for_batch(browser, 3)
             again = [decision["reason"] for decision in query.decisions() if decision["batch"] == 3]
             assert not any(reason.startswith("rebalancing") for reason in again)  # a request counts once
+            (hottest, *_) = cells_of(browser, "document.querySelectorAll('#hot tbody tr')")
+            ((key, rows),) = Counter(tables[3]["key"].to_pylist()).most_common(1)
+            assert hottest[:2] == [key, str(rows)]  # the value, not its hash
+            query.stop()
+            wait_for(lambda: "ended" in shown(browser, STATUS), "the end of the query")
+            assert shown(browser, EVENTS)[0] == "Ended"
             assert errors(browser) == []
     finally:
         query.stop()
+
+
+def test_values_and_the_comparison_can_be_switched_off(spark: Any, tmp_path: Path) -> None:
+    give(tmp_path, 0)
+    compared = spark.conf.get(COMPARED)
+    spark.conf.set(KEY_VALUES, "false")
+    spark.conf.set(COMPARED, "0")
+    try:
+        query = started(spark, tmp_path)
+        spark.conf.set(COMPARED, "often")
+        with pytest.raises(
+            ef.EvenflowError, match="compareWithHashing is 'often'; set it to 1 to compare ev"
+        ):
+            started(spark, tmp_path)
+    finally:
+        spark.conf.unset(KEY_VALUES)
+        spark.conf.set(COMPARED, compared)
+    try:
+        query.processAllAvailable()
+        (hottest, *_) = loads(query).hot
+        wait_for(lambda: list(Control(tmp_path / "orders").notes("batch")), "the log")
+    finally:
+        query.stop()
+    assert hottest.key == hottest.hash == f"{int(ef.hash_keys(['hot0'])[0]):016x}"
+    (note,) = Control(tmp_path / "orders").notes("batch")
+    assert note["hashed"] is None
+    assert "hot0" not in (tmp_path / "orders" / LOG).read_text()
+    assert "hot0" not in str(query.recentProgress)
+
+
+def test_one_batch_in_some_is_compared_with_hashing(spark: Any, tmp_path: Path) -> None:
+    for number in range(6):
+        give(tmp_path, number)
+    compared = spark.conf.get(COMPARED)
+    spark.conf.set(COMPARED, "2")
+    try:
+        query = started(spark, tmp_path, order="content")  # all rows of a key are one to its draw
+        query.processAllAvailable()
+        assert loads(query).hot[0].key == "hot1"
+        wait_for(lambda: len(list(Control(tmp_path / "orders").notes("batch"))) == 6, "the log")
+        query.stop()
+    finally:
+        spark.conf.set(COMPARED, compared)
+    watched = Watched(tmp_path / "orders")
+    watched.poll()
+    (history,) = watched.histories()
+    notes = list(Control(tmp_path / "orders").notes("batch"))
+    assert [note["batch"] for note in notes] == list(range(6))
+    times = [json.loads(offsets(tmp_path, note["batch"])[1])["batchTimestampMs"] for note in notes]
+    chosen = [
+        spark.sql(f"select pmod(xxhash64(timestamp_millis({time})), 2)").head()[0] == 0 for time in times
+    ]
+    assert [note["hashed"] is not None for note in notes] == chosen
+    known = [note for note in notes if note["hashed"] is not None]
+    assert all(sum(note["hashed"]) == ROWS for note in known)
+    assert history.summary().get("hashed_batch") == (known[-1]["batch"] if known else None)
+
+
+def offsets(folder: Path, batch: int) -> list[str]:
+    """The lines that Spark wrote of a batch before it began."""
+    return (folder / "checkpoint" / "offsets" / str(batch)).read_text().splitlines()

@@ -22,17 +22,25 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from evenflow import EvenflowError, hash_keys
+from evenflow.blob import read_blob
+from evenflow.control.directory import Control
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS
 from evenflow.spark import join
 from evenflow.spark.joining import stream_static, stream_stream
+from evenflow.spark.joining.hot_keys import MicroBatch
+from evenflow.spark.joining.join_replanner import StreamsReplanner
 from evenflow.spark.joining.on import resolve_on
+from evenflow.spark.joining.plan_versions import KIND, PlanVersions
 from evenflow.spark.joining.sides import JoinSides
 from evenflow.spark.joining.stream_plans import StreamPlans
+from evenflow.spark.joining.time_range import TimeRange, time_range
+from evenflow.storage import open_storage
 from extent import ALL, in_make_faults
 from spark.stream_files import read_batches, run_to_end, write_batches
 from spark.tables import rows_of
+from storage.s3_server import S3Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.usefixtures("no_broadcast")]
 
@@ -74,6 +82,7 @@ def result(frame: Any, folder: Path) -> list[str]:
     return rows_of(run_to_end(frame, "append", name, folder / name))
 
 
+@pytest.mark.timeout(1800)
 @settings(max_examples=MANY or 2, phases=[Phase.explicit, Phase.generate])
 @given(
     how=st.sampled_from([(side, kind) for side, kinds in stream_static.KINDS.items() for kind in kinds]),
@@ -106,34 +115,61 @@ def test_a_stream_and_a_table(
     assert result(ours, folder) == rows_of(wanted.collect())
 
 
+@pytest.mark.timeout(1800)
 @settings(max_examples=MANY or 1, phases=[Phase.explicit, Phase.generate])
 @given(
     how=st.sampled_from(stream_stream.KINDS),
     hot=st.sampled_from([(0.0, 0.0), (0.6, 0.0), (0.0, 0.6), (0.4, 0.4), (1.0, 1.0)]),
     sizes=st.sampled_from([(60, 30), (60, 30), (60, 0), (0, 30)]),
     by_name=st.booleans(),
+    minutes=st.sampled_from([1, 2, 4]),
+    changing=st.booleans() if ALL else st.just(True),
     seed=st.integers(0, 2**32),
 )
 def test_two_streams(
-    spark: Any, tmp_path_factory: Any, how: str, hot: Any, sizes: Any, by_name: bool, seed: int
-) -> None:
-    """Late rows, rows that wait for a match in a later batch and rows that never find one included."""
+    spark: Any, tmp_path_factory: Any, how: str, hot: Any, sizes: Any, by_name: bool, minutes: int,
+    changing: bool, seed: int,
+) -> None:  # fmt: skip
+    """Late rows, rows that wait for a match in a later batch and rows that never find one included.
+
+    ``changing`` plans are others, and wrong, after every batch; rows of many batches may match each other.
+    """
     folder = tmp_path_factory.mktemp("join")
     for name, share, rows in zip(("left", "right"), hot, sizes, strict=True):
-        write_batches(folder / name, [table(rows, share, seed + 7 * n, 4 * n) for n in range(4)])
+        write_batches(folder / name, [table(rows, share, seed + 7 * n, minutes * n) for n in range(5)])
     plan = any_plan(PARTITIONS, seed)
     found = []
     for mine in (True, False):
         left, right, near = near_streams(spark, folder)
         on = "k" if by_name else left["k"] == right["k"]
         if mine:
-            frame = join(left, right, on, how, plan=plan, condition=near, control=str(folder / "control"))
+            with pytest.MonkeyPatch.context() as patched:
+                if changing:
+                    patched.setattr(stream_stream, "StreamsReplanner", Restless)
+                frame = join(left, right, on, how, plan=plan, condition=near, control=str(folder / "control"))
         elif by_name:
             frame = plain(left, right, near, how)
         else:
             frame = left.join(right, on & near, how)
         found.append((frame.columns, [field.nullable for field in frame.schema], result(frame, folder)))
     assert found[0] == found[1]
+    if changing and min(sizes):
+        assert len(versions_of(folder / "control")[-1]) > 1
+
+
+class Restless(StreamsReplanner):
+    """Replaces the plan after every batch."""
+
+    def learn(self, side: str, stats: Any) -> None:
+        plan = self.plans.usable(any_plan(self.plans.workers, stats.batch))
+        known = {"query": stats.query, "batch": stats.batch, "watermark": stats.watermark}
+        self.plans.write(stats.batch, plan, **known)
+
+
+def versions_of(control: Path) -> list[list[int]]:
+    """Return the plans of each batch of the only query in a control directory."""
+    claims = sorted(control.glob("*/*/*.claim"), key=lambda path: int(path.stem))
+    return [read_blob(KIND, path.read_bytes())[0]["versions"] for path in claims]
 
 
 def plain(left: Any, right: Any, condition: Any, how: str) -> Any:
@@ -213,6 +249,29 @@ def test_both_sides_use_one_plan(spark: Any, tmp_path: Path, monkeypatch: Any, k
     assert (result(ours, tmp_path) == wanted) == (kind != "two reads")
 
 
+def test_plans_in_an_object_store(spark: Any, tmp_path: Path, moto: S3Server) -> None:
+    """Claims of a stream with a table, and the plan to which two streams are bound."""
+    write_batches(tmp_path / "in", [table(60, 0.6, number) for number in range(2)])
+    right = spark.createDataFrame(table(30, 0.3, 9).rename_columns(OTHERS))
+    place = moto.bucket() / "control"
+    ours = join(
+        read_batches(spark, tmp_path / "in", ROWS), right, "k", "left", plan=shifted(4, 0), control=place
+    )
+    batch = spark.read.schema(ROWS).parquet(str(tmp_path / "in"))
+    assert result(ours, tmp_path) == rows_of(batch.join(right, "k", "left").collect())
+    storage = open_storage(place)
+    assert len([entry for entry in storage.entries() if entry.name.endswith(".claim")]) == 2
+    assert not list(Control(place).notes("fallback"))
+    first = MicroBatch("query", 0, "app-1", is_retry=False, has_one_slot=False)
+    versions = [PlanVersions(StreamPlans(place, "join-x", 4), shifted(4, n), "left", None) for n in (1, 2)]
+    assert [found.serial for found in versions[0].of_batch(first)] == [0]
+    later = first._replace(batch=3)
+    assert versions[1].of_batch(later)[0].plan.to_json() == shifted(4, 1).to_json()
+    storage.put("join-x/query/0.claim", b"damaged")
+    with pytest.raises(EvenflowError, match=r"s3://.*query/0.claim is missing or damaged"):
+        versions[0].of_batch(later)
+
+
 def near_streams(spark: Any, folder: Path) -> tuple[Any, Any, Any]:
     """Return two streams with watermarks, and how far apart rows that match may be."""
     left = read_batches(spark, folder / "left", ROWS).withWatermark("ts", "1 minute")
@@ -267,7 +326,8 @@ def test_full_joins_of_streams_cannot_be_divided(spark: Any, tmp_path: Path) -> 
     hot = Counted(hash_keys(pa.array([7], pa.int64())), np.array([3000.0]), 3100.0)
     plan = make_join_plan(PARTITIONS, hot, Counted(hot.keys, np.ones(1), 100.0))
     assert plan.left_pieces.tolist() == [PARTITIONS]
-    copied = stream_stream.joined_streams(sides, "full", plan, str(tmp_path / "control"), "auto", 0, [])
+    control = str(tmp_path / "control")
+    copied, _ = stream_stream.joined_streams(sides, "full", PARTITIONS, plan, control, "auto", 0, [])
     rows, wanted = (result(frame, tmp_path) for frame in (copied, left.join(right, on & near, "full")))
     extra = Counter(rows) - Counter(wanted)
     assert not Counter(wanted) - Counter(rows)
@@ -278,7 +338,7 @@ def test_full_joins_of_streams_cannot_be_divided(spark: Any, tmp_path: Path) -> 
 
 
 def test_rows_out_are_even(spark: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """In the last micro-batch of a stream with a table, which was learned, and in all of two streams.
+    """In the last micro-batch, whose plan was learned from the ones before.
 
     The control directory is relative to the folder of this process, which is not that of Python workers.
     """
@@ -289,20 +349,47 @@ def test_rows_out_are_even(spark: Any, tmp_path: Path, monkeypatch: Any) -> None
     write_batches(tmp_path / "right", [table(400, 0.02, 50 + n, 2 * n, 3000) for n in range(4)])
     names = pa.table({"k": np.arange(3000), "y": np.arange(3000)})
     left, right, near = near_streams(spark, tmp_path)
-    hot = Counted(hash_keys(pa.array([7], pa.int64())), np.array([2400.0]), 4000.0)
-    plan = make_join_plan(PARTITIONS, hot, Counted(hot.keys, np.array([8.0]), 400.0))
     control = "control"
     frames = {
         1.2: join(left, spark.createDataFrame(names), "k", control=control),
-        1.1: join(left, right, "k", plan=plan, condition=near, control=control),
+        1.1: join(left, right, "k", condition=near, control=control),
     }
     for most, frame in frames.items():
         placed = frame.select("row", F.spark_partition_id().alias("partition"))
         found = run_to_end(placed, "append", f"placed_{next(NUMBER)}", tmp_path / f"checkpoint-{most}")
-        counted = [row["partition"] for row in found if most == 1.1 or row["row"] == 3]
+        counted = [row["partition"] for row in found if row["row"] == 3]
         counts = np.bincount(counted, minlength=PARTITIONS)
-        assert counts.sum() > 3000
+        assert counts.sum() > 2500
         assert counts.max() * PARTITIONS / counts.sum() < most
+
+
+def test_ranges_of_times(spark: Any, tmp_path: Path) -> None:
+    """They are those of the condition, or unknown; the first plan is needed and stays then."""
+    write_streams(tmp_path, range(1))
+    left, right, near = near_streams(spark, tmp_path)
+    minute = 60_000_000
+    found: list[tuple[Any, Any]] = [
+        (near, (-3 * minute, minute)),
+        (F.expr("until >= ts and until < ts + interval 1 hour and x < 3"), (-60 * minute, 0)),
+        (F.expr("until >= ts"), "no range of times in both directions"),
+        (F.expr("until between ts - interval 1 month and ts"), "no range of times in both directions"),
+        (left["ts"] == right["until"], "no range of times in both directions"),
+        (None, "no condition limits the time"),
+    ]
+    for condition, wanted in found:
+        got = time_range(JoinSides(left, right, resolve_on(left, right, "k", condition)))
+        if isinstance(wanted, str):
+            assert wanted in str(got)
+        else:
+            assert isinstance(got, TimeRange)
+            assert (got.left, got.right) == ("ts", "until")
+            assert abs(got.least - wanted[0]) < 100_000
+            assert abs(got.most - wanted[1]) < 100_000
+            assert got.least <= wanted[0] <= wanted[1] <= got.most
+    without = spark.readStream.schema(ROWS).parquet(str(tmp_path / "left"))
+    assert "the left has no columns with a watermark" in str(
+        time_range(JoinSides(without, right, resolve_on(without, right, "k", near)))
+    )
 
 
 def test_bad_arguments_are_a_sentence(spark: Any, tmp_path: Path) -> None:
@@ -317,7 +404,9 @@ def test_bad_arguments_are_a_sentence(spark: Any, tmp_path: Path) -> None:
             left, right, "k", "left_anti"
         ),
         "workers is 5, but Spark keeps": lambda: join(left, right, "k", plan=other, control=here),
-        "pass plan, such as": lambda: join(left, right, "k", condition=near, control=here),
+        "no condition limits the time between two rows that match, so .* pass plan, such as": lambda: join(
+            left, right, "k", control=here
+        ),
         "pass control, such as": lambda: join(left, right, "k", plan=plan, condition=near),
         "neither side is a stream": lambda: join(still, still, "k", control=here),
         "'ts' is the time of the watermark": lambda: join(

@@ -20,6 +20,7 @@ from evenflow.spark.routing.online import CHECKSUM, online_worker, require_onlin
 from evenflow.spark.routing.online_task import OnlineRouting
 from evenflow.streams import Zipf
 from spark.explained import exchanges
+from spark.stream_files import read_batches, write_batches
 from spark.tables import rows_of, tables
 
 pytestmark = pytest.mark.spark
@@ -179,3 +180,23 @@ def test_a_scheme_of_the_callers_own(rows: Any, tmp_path: Path) -> None:
         assert counts == same
     finally:
         del registry._SCHEMES["own"]
+
+
+def test_a_key_of_a_stream_gets_as_many_workers_as_in_one_long_run(spark: Any, tmp_path: Path) -> None:
+    """Under DKG a key with 60 percent of the rows gets one more worker per check, batch after batch."""
+    rng = np.random.default_rng(3)
+    rows = [np.where(rng.random(1000) < 0.6, 0, rng.integers(1, 500, 1000)) for _ in range(9)]
+    write_batches(tmp_path / "rows", [pa.table({"key": ids}) for ids in rows])
+    scheme = ef.scheme("dynamic-key", teenage_cycle=0.5, old_cycle=1, warm_up=1, check_every=1, rate=1000)
+    stream = read_batches(spark, tmp_path / "rows", "key long")
+    balanced = stream.transform(balance("key", 16, scheme, "online", sources=1))
+    widths: list[int] = []
+
+    def count(batch: Any, number: int) -> None:
+        on = batch.where("key = 0").select(F.spark_partition_id())
+        widths.append(on.distinct().count())
+
+    writer = balanced.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.foreachBatch(count).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert widths[:7] == [2, 3, 4, 5, 6, 7, 8]

@@ -16,15 +16,16 @@ import evenflow as ef
 from evenflow.control.directory import Control
 from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.plan.counted import Counted
+from evenflow.schemes.handover import STEADY_ROWS_PER_WORKER
 from evenflow.spark import balance, loads
 from evenflow.spark.replanning.batch_stats import BatchStats, plain
 from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
 from evenflow.spark.replanning.replanner import Replanner, read_plan
 from evenflow.spark.routing.placed import Placed
-from evenflow.spark.routing.router_snapshots import STEADY_ROWS_PER_WORKER
 from evenflow.testing import wait_for
 from spark.explained import exchanges
 from spark.stream_files import read_batches, write_batches
+from storage.s3_server import SECRET, S3Server
 
 WORKERS, ROWS = 8, 4000
 
@@ -40,14 +41,14 @@ def batch(number: int, hot: str) -> pa.Table:
 class Feed:
     """A balanced stream that is given one batch after the other, each after the plan of the one before."""
 
-    def __init__(self, spark: Any, folder: Path, **options: Any):
+    def __init__(self, spark: Any, folder: Path, control: str | Path | None = None, **options: Any):
         self.source, self.folder, self.batches = folder / "source", folder, 0
         self.source.mkdir()
-        self.control = Control(folder / "control")
+        self.control = Control(control or folder / "control")
         self.placed: list[Placed] = []
         stream = read_batches(spark, self.source, "k string, v long")
         balanced = stream.transform(
-            balance("k", WORKERS, control=str(self.control.folder), on_placed=self.placed.append, **options)
+            balance("k", WORKERS, control=self.control.location, on_placed=self.placed.append, **options)
         )
         assert balanced.columns == ["k", "v"]
         self.out = str(folder / "out")
@@ -66,8 +67,8 @@ class Feed:
         (self.folder / "new" / "0000.parquet").rename(self.source / f"{self.batches:04}.parquet")
         self.batches += 1
         self.query.processAllAvailable()
-        wait_for(lambda: len(list(self.control.notes("batch"))) > seen, "the note of a batch", 60)
-        wait_for(lambda: not self.query.status["isTriggerActive"], "the end of a batch", 60)
+        wait_for(lambda: len(list(self.control.notes("batch"))) > seen, "the note of a batch")
+        wait_for(lambda: not self.query.status["isTriggerActive"], "the end of a batch")
 
     def balance_of_batches(self, spark: Any) -> list[float]:
         """Check that every row arrived once, and return max / mean of each batch."""
@@ -94,7 +95,8 @@ def test_a_hot_key_that_changes_is_followed_and_broken_plans_cost_one_batch(
         assert sum(watched.rows) == ROWS
         assert watched.max_over_mean < 1.25
         assert watched.fallbacks == 0
-        assert f"{int(ef.hash_keys(['second'])[0]):016x}" == watched.hot[0].key
+        assert watched.hot[0].key == "second"
+        assert watched.hot[0].hash == f"{int(ef.hash_keys(['second'])[0]):016x}"
         assert len(watched.hot[0].homes) >= 4
         assert 1 <= watched.memory < 1.2
         plan.write_bytes(plan.read_bytes()[:-40])
@@ -111,6 +113,43 @@ def test_a_hot_key_that_changes_is_followed_and_broken_plans_cost_one_batch(
     assert all("cannot be read" in note["why"] for note in fallbacks)
     assert all("hot" in note for note in feed.control.notes("plan"))
     assert sum(path.stat().st_size for path in feed.control.folder.rglob("*") if path.is_file()) < 1_000_000
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", ["planned", "online"])
+def test_control_in_an_object_store(spark: Any, tmp_path: Path, moto: S3Server, mode: str) -> None:
+    place = moto.bucket() / "control"
+    feed = Feed(spark, tmp_path, control=place, mode=mode)
+    try:
+        for number, hot in enumerate(("first", "second", "second")):
+            moto.requests.clear()
+            feed.give(hot)
+            if mode == "planned":
+                wait_for(lambda: len(list(feed.control.notes("plan"))) > number, "the next plan", 60)  # noqa: B023
+        asked = [(method, path.split("/below/")[-1]) for method, path in moto.requests]
+        watched = loads(place)
+        assert watched.rows == loads(feed.query).rows
+        plan = [entry.name for entry in feed.control.storage.entries("planned")]
+        if mode == "planned":
+            assert watched.hot[0].key == "second"
+            assert watched.hot[0].hash == f"{int(ef.hash_keys(['second'])[0]):016x}"
+            log = ("/log/", "list-type", "history.jsonl")  # which the test itself reads again and again
+            own = [request for request in asked if not any(part in request[1] for part in log)]
+            assert sorted(own) == [("GET", f"control/{plan[0]}"), ("PUT", f"control/{plan[0]}")]
+            feed.control.storage.put(plan[0], feed.control.storage.read(plan[0])[:-40])
+            feed.give("second")
+            assert any("cannot be read" in note["why"] for note in feed.control.notes("fallback"))
+        else:
+            assert plan == []
+            assert list(feed.control.notes("fallback")) == []
+            assert any(entry.name.endswith(".part") for entry in feed.control.storage.entries("online"))
+        described = str(feed.placed[0].frame._jdf.queryExecution().toString())  # Spark's UI shows this
+    finally:
+        feed.query.stop()
+    even = feed.balance_of_batches(spark)
+    assert even[2] < 1.25
+    assert SECRET not in described
+    assert SECRET not in json.dumps(list(feed.control.notes()))
 
 
 def operator_of(folder: Path) -> str:
@@ -297,17 +336,25 @@ def test_observed_rows_of_every_form_are_read() -> None:
 
     fields = (
         "rows", "hot_keys", "rows_by_worker", "rows_by_bucket_home", "keys", "key_worker_pairs", "plan",
-        "workers", "rows_by_hash",
+        "workers", "rows_by_hash", "key_values",
     )  # fmt: skip
     items = [{"item": -1, "count": 7}]
-    values: tuple[Any, ...] = (7, items, [{"item": 2, "count": 7}], [], 1, 1, None, 4, [])
-    as_row = Row(*fields)(7, [Row(item=-1, count=7)], [Row(item=2, count=7)], [], 1, 1, None, 4, [])
+    value = 'FFFFFFFFFFFFFFFF{"k":"the"}'
+    shown: list[dict[str, Any]] = [{"item": None, "count": 6}, {"item": value, "count": 1}]
+    values: tuple[Any, ...] = (7, items, [{"item": 2, "count": 7}], [], 1, 1, None, 4, [], shown)
+    as_row = Row(*fields)(
+        7, [Row(item=-1, count=7)], [Row(item=2, count=7)], [], 1, 1, None, 4, [],
+        [Row(item=None, count=6), Row(item=value, count=1)],
+    )  # fmt: skip
     schema = {"fields": [{"name": name} for name in fields]}
     inner = {"fields": [{"name": "item"}, {"name": "count"}]}
     items_inside = [[{"values": [-1, 7], "schema": inner}], [{"values": [2, 7], "schema": inner}], []]
-    wrapped = json.loads(json.dumps({"values": [7, *items_inside, 1, 1, None, 4, []], "schema": schema}))
+    last = [{"values": list(one.values()), "schema": inner} for one in shown]
+    inside = [7, *items_inside, 1, 1, None, 4, [], last]
+    wrapped = json.loads(json.dumps({"values": inside, "schema": schema}))
     for form in (as_row, dict(zip(fields, values, strict=True)), wrapped, Row(**wrapped)):
         got = BatchStats.from_row(form, 3)
         assert (got.total, got.keys.tolist(), got.rows.tolist()) == (7.0, [2**64 - 1], [0, 0, 7, 0])
+        assert got.values == {"f" * 16: "the"}
     assert plain(3) == 3
     assert Counted().total == 0

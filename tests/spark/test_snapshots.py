@@ -17,6 +17,7 @@ from evenflow.spark.routing import router_snapshots as snapshots
 from evenflow.spark.routing.router_snapshots import Snapshots
 
 WORKERS = 8
+SOURCES = 3
 
 
 def keys(seed: int, messages: int = 3000) -> UInt64Array:
@@ -29,10 +30,10 @@ def run_batch(kept: Snapshots, batch: int, partitions: int = 3, messages: int = 
     """Let the partitions of a batch route and leave what they know."""
     routers = []
     for partition in range(partitions):
-        router = kept.scheme.router(WORKERS, source=partition % kept.sources, sources=kept.sources)
+        router = kept.scheme.router(WORKERS, source=partition % SOURCES, sources=SOURCES)
         before = kept.load_before(batch)
         if before is not None:
-            router.learn([before], 1 / kept.sources)
+            router.learn([before], 1 / SOURCES)
         router.route(keys(batch * partitions + partition, messages))
         kept.save(batch, partition, router)
         routers.append(router)
@@ -46,7 +47,7 @@ ORDERS = sorted(set(itertools.permutations(["big", "big", "tiny", "tiny", "empty
 @pytest.mark.parametrize("name", ["fill", "d-choices"])
 def test_nothing_is_forgotten_over_tiny_batches(tmp_path: Path, name: str, order: tuple[str, ...]) -> None:
     """Tiny batches have few rows and few partitions; a batch without rows leaves no file."""
-    kept = Snapshots(tmp_path, ef.scheme(name), WORKERS, 3)
+    kept = Snapshots(tmp_path, ef.scheme(name), WORKERS)
     hottest: set[int] = set()
     for batch, size in enumerate([*order, *["tiny"] * 12]):
         if size == "big":
@@ -73,7 +74,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None:
-    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS, 3)
+    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
     assert kept.load_before(0) is None
     routers = run_batch(kept, 0)
     known = kept.load_before(1)
@@ -91,7 +92,7 @@ def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None
 
 def test_what_a_batch_begins_with_never_changes(tmp_path: Path) -> None:
     """A task of the batch before that ends late, or ends again, changes nothing."""
-    kept = Snapshots(tmp_path, ef.scheme("w-choices"), WORKERS, 3)
+    kept = Snapshots(tmp_path, ef.scheme("w-choices"), WORKERS)
     late = run_batch(kept, 0)[2]
     first = kept.load_before(1)
     assert first is not None
@@ -116,7 +117,7 @@ def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> N
     """The batch begins anew and says so once, whatever its tasks; the next one begins as it should."""
     told: list[tuple[int, str]] = []
     kept = Snapshots(
-        tmp_path, ef.scheme("d-choices"), WORKERS, 3, lambda batch, why: told.append((batch, why))
+        tmp_path, ef.scheme("d-choices"), WORKERS, 0, lambda batch, why: told.append((batch, why))
     )
     run_batch(kept, 0)
     kept.load_before(1)
@@ -141,7 +142,7 @@ def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> N
 
 def test_files_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "MAX_BYTES", 60_000)
-    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS, 3)
+    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
     for batch in range(3):
         run_batch(kept, batch, partitions=12)
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 60_000

@@ -72,11 +72,15 @@ def test_every_block_has_a_language(page: Path) -> None:
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_blocks_run_as_written(
     spark: Any,
+    request: pytest.FixtureRequest,
     page: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if page.stem == "kafka":
+        request.getfixturevalue("spark_kafka")
+        monkeypatch.setenv("EVENFLOW_TEST_BROKER", request.getfixturevalue("broker").servers)
     monkeypatch.chdir(tmp_path)
     change_folder(spark, tmp_path)
     monkeypatch.setattr(registry, "_SCHEMES", dict(registry._SCHEMES))

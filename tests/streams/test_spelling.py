@@ -79,7 +79,7 @@ def test_every_generator_says_what_it_is(keyword: str) -> None:
         ("", r"a stream must be given as text, not ''; write zipf:.* or data.parquet#column"),
         (7, r"a stream must be given as text, not 7"),
         (None, r"a stream must be given as text, not None"),
-        ("s3://bucket/rows.parquet#key", r"s3://bucket/rows.parquet is not a local file; .*copy it"),
+        ("hdfs://name/rows.parquet#key", r"data is 'hdfs://name/rows.parquet'; hdfs is not supported"),
     ],
 )
 def test_wrong_generators_get_a_sentence(spec: Any, sentence: str) -> None:

@@ -21,9 +21,9 @@ def test_the_variant_with_every_rule_decides_as_the_router(
     weights = np.arange(1, keys + 1) ** -z
     ids = rng.choice(keys, 30_000, p=weights / weights.sum()).astype(np.int32)
     hashes = rng.integers(0, 2**64, keys, dtype=np.uint64)
-    router = ef.scheme("fill", epsilon=epsilon, horizon=500).router(n, seed=4)
+    router = ef.scheme("fill", epsilon=epsilon).router(n, seed=4)
     expected = router.route(hashes[ids])
-    got = route(Variant(epsilon=epsilon, horizon=500), ids, hashes, n, seed=4)
+    got = route(Variant(epsilon=epsilon), ids, hashes, n, seed=4)
     assert got.tolist() == expected.tolist()
 
 

@@ -175,8 +175,9 @@ def _side(sample: Sample, name: str) -> JoinSide:
     top = int(counts.argmax())
     rows = int(sample.total or sample.messages)
     size = rows * ROW_BYTES
-    if isinstance(sample.stream, FileStream) and all(file.path.is_file() for file in sample.stream.files):
-        size = sum(file.path.stat().st_size for file in sample.stream.files)
+    sizes = [file.size() for file in sample.stream.files] if isinstance(sample.stream, FileStream) else [None]
+    if None not in sizes:
+        size = sum(found or 0 for found in sizes)
     share = float(counts[top] / sample.messages)
     return JoinSide(name, rows, int((counts > 0).sum()), size, sample.label(top), share)
 

@@ -185,6 +185,10 @@ def _notes(found: Profile, chosen: Outcome, hot_share: float, workers: int, work
          "it is made from all rows."
          if chosen.mode == "planned"
          else "The hot keys change over time; this scheme follows them row by row."),
+        (chosen.mode == "online" and chosen.scheme.learns,
+         "On a stream its routers pass on what they know from batch to batch"
+         + (", and hear from the workers of aggregate" if chosen.scheme.needs_reports else "")
+         + "; on a cluster this needs control=, a folder that the driver and all executors can write."),
         (work == "one-owner" and hot_share > CLOSE,
          f"With one owner per key, no scheme can do better than {hot_share:.2f} times the mean, the load of "
          "the hottest key alone. If partial results can be merged, keys can be split (--mergeable)."),

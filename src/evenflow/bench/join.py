@@ -1,20 +1,21 @@
 """`evenflow.spark.join` compared with plain joins, adaptive execution and salting by hand.
 
 ``quick`` uses a tenth of the rows and fewer rounds; its ratios are rough, since the fixed cost of a job
-weighs more. Tables and ways to join them: :mod:`evenflow.bench.join_tables`.
+weighs more. Tables and ways to join them: :mod:`evenflow.bench.join_tables`; streams:
+:mod:`evenflow.bench.join_streams`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evenflow.bench import join_work
+from evenflow.bench import join_streams, join_work
 from evenflow.bench.measure import Progress, Row, silent
 from evenflow.bench.results import Limit, Target, part_tables, target_table
 from evenflow.errors import EvenflowError
 from evenflow.report.tables import Table
 
-PARTS = ("bare", "kinds", *join_work.CASES)
+PARTS = ("bare", "kinds", *join_work.CASES, *join_streams.PARTS)
 OURS = ("evenflow, plan given", "evenflow, counting")
 NOT_ADAPTIVE = ("full outer", "right aggregated", "three tables", "both sides hot")
 TARGETS = (
@@ -32,6 +33,7 @@ TARGETS = (
         for name in OURS
     ),
     Target("kinds", {"what": "evenflow"}, "max_over_mean", Limit("at most", 1.2)),
+    *join_streams.TARGETS,
 )
 
 
@@ -47,12 +49,14 @@ def run(quick: bool = False, progress: Progress = silent, only: Sequence[str] = 
     if "kinds" in chosen:
         rows += join_work.kinds(quick, progress)
     cases = [case for case in join_work.CASES if case in chosen]
-    return rows + (join_work.work(quick, progress, cases) if cases else [])
+    rows += join_work.work(quick, progress, cases) if cases else []
+    streams = [part for part in join_streams.PARTS if part in chosen]
+    return rows + (join_streams.run(quick, progress, streams) if streams else [])
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Return the parts as tables, and the targets."""
-    return [*part_tables(rows, join_work.COLUMNS), targets(rows)]
+    return [*part_tables(rows, join_work.COLUMNS | join_streams.COLUMNS), targets(rows)]
 
 
 def targets(rows: Sequence[Row]) -> Table:

@@ -76,7 +76,7 @@ def work(quick: bool, progress: Progress = silent, cases: Iterable[str] = CASES)
 
 def bare(quick: bool, progress: Progress = silent, cases: Iterable[str] = ("inner", "no skew")) -> list[Row]:
     """Measure joins with nothing after them."""
-    size, rounds = (400_000, 2) if quick else (4_000_000, 4)
+    size, rounds = (400_000, 2) if quick else (4_000_000, 6)
     found: list[Row] = []
     with session("local[2]", WORKERS, **NO_BROADCAST, **LIVE) as spark:
         for case in cases:

@@ -62,6 +62,7 @@ def held(scheme: ef.Scheme, workers: int, distinct: int, messages: int) -> Held:
     scheme.router(workers).route(np.zeros(10, np.uint64))  # compile
     unit = ef.scheme("key").router(workers, SEED)
     seconds = key_seconds = 0.0
+    gc.freeze()  # or every collection would look through all that the process has loaded
     tracemalloc.start()
     try:
         router = scheme.router(workers, SEED)
@@ -80,6 +81,7 @@ def held(scheme: ef.Scheme, workers: int, distinct: int, messages: int) -> Held:
         return Held(reported, with_router - _traced(), seconds, key_seconds)
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 def _traced() -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,15 +54,22 @@ COLUMNS: dict[str, Columns] = {
 }
 
 
-def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
-    """Measure all parts; ``quick`` uses a tenth of the rows and fewer rounds."""
+def run(*, quick: bool = False, progress: Progress = silent, only: Collection[str] = COLUMNS) -> list[Row]:
+    """Measure the parts in ``only``; ``quick`` uses a tenth of the rows and fewer rounds."""
     rounds, part = (1, 10) if quick else (5, 1)
-    with session(f"local[{WORKERS}]", WORKERS, **NOT_COALESCED) as many:
-        rows = [row for z in (1.4, 2.0) for row in sleep_bound(many, z, 500_000 // part, rounds, progress)]
-    with session("local[2]", 4, **NOT_COALESCED) as few:
-        rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, progress)
-        rows += slices(few, 400_000 // part, rounds, progress)
-        rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
+    rows: list[Row] = []
+    if "sleep" in only:
+        with session(f"local[{WORKERS}]", WORKERS, **NOT_COALESCED) as many:
+            for z in (1.4, 2.0):
+                rows += sleep_bound(many, z, 500_000 // part, rounds, progress)
+    if {"cpu", "slices", "stream"} & set(only):
+        with session("local[2]", 4, **NOT_COALESCED) as few:
+            if "cpu" in only:
+                rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, progress)
+            if "slices" in only:
+                rows += slices(few, 400_000 // part, rounds, progress)
+            if "stream" in only:
+                rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
     return rows
 
 

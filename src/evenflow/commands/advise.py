@@ -21,6 +21,7 @@ from evenflow.commands.terminal import (
 )
 from evenflow.errors import EvenflowError
 from evenflow.files import check_output
+from evenflow.kafka.address import is_kafka
 
 if TYPE_CHECKING:
     from evenflow.advisor import Advice
@@ -31,7 +32,8 @@ def advise(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A file, folder or glob pattern as path#column, or a generator such as zipf:z=1.4,keys=1e5.",
+            help="A file, folder, glob pattern or URL such as s3://bucket/events as path#column, a topic "
+            "(kafka://HOST:9092/TOPIC), or a generator such as zipf:z=1.4,keys=1e5.",
         ),
     ],
     workers: Annotated[
@@ -79,7 +81,11 @@ def advise(
 
     Example: `evenflow advise events.parquet --key user_id --workers 64 --html report.html`
 
+    Example: `evenflow advise s3://bucket/events --key user_id --workers 64`
+
     Example: `evenflow advise events.parquet --join users.parquet --key user_id --how left --workers 64`
+
+    Example: `evenflow advise kafka://localhost:9092/clicks --key user --workers 64`
     """
     work = _work(mergeable, one_owner, stateless)
     rows = _rows(sample)
@@ -104,9 +110,20 @@ def advise(
         check_output(html, SUFFIXES)
     from evenflow.advisor import advise as advise_on
 
+    topic = None
+    if is_kafka(data):
+        from evenflow.commands.advise_topic import read_topic, topic_facts, topic_table
+
+        read = read_topic(data, rows)
+        topic = topic_facts(read)
+        if not as_json:
+            from evenflow.report.tables import show
+
+            show([topic_table(topic)])
+            typer.echo()
     with progress("advise") as watch, announce_compilation():
         advice = advise_on(
-            data,
+            data if topic is None else read.rows,
             columns(key),
             workers=workers,
             work=work,
@@ -124,7 +141,7 @@ def advise(
 
         write_page(advice_page(advice), html)
     if as_json:
-        print_json(advice.to_dict())
+        print_json(advice.to_dict() | ({} if topic is None else {"topic": topic}))
         return
     _show(advice)
     if html is not None:

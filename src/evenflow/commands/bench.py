@@ -39,13 +39,22 @@ def routers(
 
 
 @bench.command()
-def spark(as_json: Json = False, quick: Quick = False) -> None:
+def spark(
+    as_json: Json = False,
+    quick: Quick = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Measure only this: balance, planning, sleep, cpu, slices or stream; may be repeated."
+        ),
+    ] = None,
+) -> None:
     """On Spark: compare balance with repartition, and aggregate and apply with hand-written equivalents.
 
-    Example: `evenflow bench spark --quick`
+    Example: `evenflow bench spark --quick --only balance`
     """
     _needs_spark("spark")
-    show("spark", measure("spark", quick=quick), as_json)
+    show("spark", measure("spark", quick=quick, only=only or ()), as_json)
 
 
 @bench.command()
@@ -54,7 +63,10 @@ def join(
     quick: Quick = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Measure only this: bare, kinds, or a case such as 'full outer'; may be repeated."),
+        typer.Option(
+            help="Measure only this: bare, kinds, stream-table, stream-stream, or a case such as "
+            "'full outer'; may be repeated."
+        ),
     ] = None,
 ) -> None:
     """Joins of skewed tables: evenflow's compared with Spark's, adaptive execution and salting by hand.

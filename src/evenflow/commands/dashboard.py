@@ -20,8 +20,10 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free 
 
 def dashboard(
     paths: Annotated[
-        list[Path],
-        typer.Argument(help="Control directories, states of `stateful`, or checkpoints of `evenflow run`."),
+        list[str],
+        typer.Argument(
+            help="Control directories, states of `stateful`, or checkpoints of `evenflow run`: paths or URLs."
+        ),
     ],
     port: Port = 8700,
     host: Annotated[
@@ -42,6 +44,8 @@ def dashboard(
     Example: `evenflow dashboard checkpoint/control`
 
     Example: `evenflow dashboard path/state --save report.html`
+
+    Example: `evenflow dashboard s3://bucket/control`
     """
     require_dashboard("evenflow dashboard")
     from evenflow.dashboard.page import SUFFIXES

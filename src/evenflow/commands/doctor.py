@@ -33,13 +33,25 @@ class Check(NamedTuple):
 
 def doctor(
     spark: Annotated[bool, typer.Option("--spark", help="Also start Spark and run a small job.")] = False,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Also try out this object store or folder: write, read, conditions, latency."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check Python, Java, Spark, memory and numba's cache; each line says ok or what to do.
 
     Example: `evenflow doctor --spark`
+
+    Example: `evenflow doctor --storage s3://bucket/evenflow`
     """
     checks = [check() for check in (*CHECKS, *((spark_runs,) if spark else ()))]
+    if storage is not None:
+        from evenflow.storage.probe import probe
+
+        checks += [Check(f"storage: {what}", found, to_do) for what, found, to_do in probe(storage)]
     if as_json:
         print_json([check._asdict() | {"ok": not check.to_do} for check in checks])
     else:

@@ -18,6 +18,7 @@ from evenflow.commands.dashboard import beside
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
 from evenflow.errors import EvenflowError, first_line
+from evenflow.kafka.address import is_kafka, without_secrets
 from evenflow.spec import parameters_of, spell_value
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def run(
         str | None,
         typer.Option(
             help="Files (path or path#column), a generator (zipf:z=1.4,messages=1e6; documents, points, "
-            "trades), or 'rate'. Default: rows generated for the app."
+            "trades), 'rate', or a topic (kafka://HOST:9092/TOPIC?startingOffsets=latest&value=text). "
+            "Default: rows generated for the app."
         ),
     ] = None,
     key: Annotated[
@@ -89,20 +91,34 @@ def run(
         typer.Option(help="Folder to resume from after a stop; must be writable by every executor."),
     ] = None,
     sink: Annotated[
-        str | None, typer.Option(help="Folder for the results of every micro-batch. Default: only the top.")
+        str | None,
+        typer.Option(
+            help="Folder or topic (kafka://HOST:9092/TOPIC) for the results of every micro-batch. "
+            "Default: only the top."
+        ),
+    ] = None,
+    bad_records: Annotated[
+        str,
+        typer.Option(
+            metavar="refuse|FOLDER", help="Kafka: stop at a record that cannot be decoded, or keep it here."
+        ),
+    ] = "refuse",
+    packages: Annotated[
+        str | None,
+        typer.Option(help="Packages for Spark, such as org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0."),
     ] = None,
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Read all rows in one batch job instead of streaming.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Files: keep waiting for new ones until Ctrl-C.")
+        bool, typer.Option("--follow", help="Files, topics: keep waiting for new rows until Ctrl-C.")
     ] = False,
     batch: Annotated[
         int | None,
         typer.Option(
             parser=whole,
             metavar="COUNT",
-            help="Generators: rows per micro-batch. Default: a tenth of all rows, at most 100,000.",
+            help="Generators, topics: rows per micro-batch. Default: 100,000, or a tenth of a generator.",
         ),
     ] = None,
     rate: Annotated[int, typer.Option(parser=whole, metavar="COUNT", help="rate: rows per second.")] = 10_000,
@@ -133,6 +149,8 @@ def run(
 
     Example: `evenflow run --source trades.csv --key symbol --app vwap:price=close,size=volume`
 
+    Example: `evenflow run --source kafka://localhost:9092/clicks --key user --sink kafka://localhost:9092/counts`
+
     Ctrl-C stops it; with `--checkpoint` the same command resumes where it stopped, and every row is
     processed exactly once.
     """
@@ -152,18 +170,21 @@ def run(
 
     rows = source or wanted.source
     check_source(rows)
+    if sink is not None and is_kafka(sink):
+        check_source(sink)
     with (
         beside(dashboard, dashboard_port, "evenflow run --dashboard") as show,
         _measured(metrics_port, metrics_host) as measure,
-        session(master, workers) as spark,
+        session(master, workers, packages=packages) as spark,
         _shown(wanted, top) as watch,
     ):
-        watch.status(f"Spark started; running {wanted.name} on {rows}")
+        watch.status(f"Spark started; running {wanted.name} on {without_secrets(rows)}")
         opened = open_input(
-            spark, rows, key or [], rate=rate, rows_per_batch=batch, follow=follow, keys=wanted.keys
-        )
+            spark, rows, key or [], rate=rate, rows_per_batch=batch, follow=follow, keys=wanted.keys,
+            bad_records=bad_records,
+        )  # fmt: skip
         job = Job(
-            opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once,
+            opened, wanted, workers, chosen, mode, top, checkpoint, sink, at_once, bad_records,
             on_control=lambda control: (show(control, wanted.name), measure(control, wanted.name)),
         )  # fmt: skip
         with _deferred_interrupts(watch):
@@ -182,13 +203,15 @@ def run(
 
 
 @contextmanager
-def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
+def session(master: str, workers: int, java: str = "", packages: str | None = None) -> Iterator[Any]:
     """Run one command in a quiet session of its own.
 
     Standard error of Spark and its workers goes to a log file, which is named in the error if the command
-    fails. ``java`` has options for a JVM started here.
+    fails. ``java`` has options for a JVM started here, ``packages`` the coordinates of jars for it.
     """
     from pyspark.sql import SparkSession
+
+    from evenflow.spark.monitoring.switches import COMPARED
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("evenflow run").config("spark.sql.shuffle.partitions", workers)
@@ -200,6 +223,8 @@ def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
                 builder = builder.config(name, "127.0.0.1")
         for name, value in _QUIET.items():
             builder = builder.config(name, value)
+        if packages:
+            builder = builder.config("spark.jars.packages", packages)
         if java:
             builder = builder.config("spark.driver.extraJavaOptions", java)
         builder = builder.master(master)
@@ -207,6 +232,8 @@ def session(master: str, workers: int, java: str = "") -> Iterator[Any]:
     try:
         with _standard_error_to(file):
             spark = builder.getOrCreate()
+        if spark.conf.get(COMPARED, None) is None:
+            spark.conf.set(COMPARED, "1")  # its figures show every batch
         try:
             yield spark
         finally:

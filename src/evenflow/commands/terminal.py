@@ -58,7 +58,7 @@ def whole(text: str) -> int:
     try:
         return read_whole(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a whole number; write 1000000 or 1e6.") from None
+        raise typer.BadParameter(f"{text!r} is not a whole number; write one such as 64 or 1e6.") from None
 
 
 def number(text: str) -> float:

@@ -208,10 +208,10 @@ def act(query: Query, action: str, body: dict[str, Any]) -> str:
     from evenflow.spark.state.requests import request_rebalance, request_rescale
 
     if action == "rescale":
-        request_rescale(root, control, body.get("workers"))  # type: ignore[arg-type]
+        request_rescale(root.path, control, body.get("workers"))  # type: ignore[arg-type]
         return f"{body['workers']} workers from the next batch on"
     if action == "rebalance":
-        request_rebalance(root, control)
+        request_rebalance(root.path, control)
         return "the keys are balanced anew before the next batch"
     raise EvenflowError(f"there is no action {action!r}; use rescale or rebalance.")
 

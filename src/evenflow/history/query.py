@@ -36,6 +36,9 @@ class QueryHistory:
         self.records: list[dict[str, Any]] = []
         self.events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self.last: dict[str, Any] | None = None  # the note of the last batch
+        self.compared: dict[str, Any] | None = (
+            None  # the note of the last batch that was compared with hashing
+        )
         self.busy: dict[int, float] = {}  # seconds by worker, in the last batch
         self.recent: deque[tuple[list[int], dict[int, float]]] = deque(maxlen=BATCHES + 1)
         self.fallbacks = 0
@@ -71,6 +74,8 @@ class QueryHistory:
             return
         self._add_record(record)
         self.last = {**note, "rows": rows}
+        if isinstance(note.get("hashed"), list):
+            self.compared = self.last
         _, self.busy = self._reports.get(note.get("batch"), (None, {}))
         given = note.get("busy")
         if isinstance(given, list):
@@ -148,13 +153,14 @@ class QueryHistory:
             "fullest": int(np.argmax(rows)),
             "max_over_mean": max_over_mean(rows) or 0.0,
             "hashed_max_over_mean": max_over_mean(hashed) if hashed else None,
+            "hashed_batch": finite(self.compared.get("batch")) if hashed and self.compared else None,
             "busy_over_mean": max_over_mean(busy) if busy else None,
             "keys": keys,
             "pairs": pairs,
             "memory": round(pairs / keys, 6) if keys else None,
             "seconds": seconds,
             "rows_per_second": round(total / seconds, 3) if seconds else None,
-            **{name: finite(last.get(name)) for name in ("late", "state_keys", "state_bytes")},
+            **{name: finite(last.get(name)) for name in ("late", "state_keys", "state_bytes", "waiting")},
         }
 
     def busy_list(self) -> list[float]:
@@ -164,10 +170,19 @@ class QueryHistory:
         return [self.busy.get(worker, 0.0) for worker in range(len(self.last["rows"]))]
 
     def _hashed(self) -> list[int]:
-        """Return the rows per worker under hashing in the last batch; empty if they are not known."""
-        values = None if self.last is None else self.last.get("hashed")
-        known = self.last is not None and isinstance(values, list) and len(values) == len(self.last["rows"])
-        return [int(finite(value) or 0) for value in values or []] if known else []
+        """Return the rows per worker under hashing, of the last batch that was compared; empty if unknown.
+
+        If that is not the last batch, they are scaled to its number of rows.
+        """
+        if self.last is None or self.compared is None:
+            return []
+        values = [int(finite(value) or 0) for value in self.compared["hashed"]]
+        if len(values) != len(self.last["rows"]):
+            return []
+        if self.compared is self.last:
+            return values
+        scale = sum(self.last["rows"]) / max(1, sum(values))
+        return [round(value * scale) for value in values]
 
     def hot(self) -> list[dict[str, Any]]:
         """Return the hot keys of the last batch, hottest first."""
@@ -177,12 +192,13 @@ class QueryHistory:
         found = []
         for saved in self.last.get("hot") or []:
             try:
-                key, rows, homes, since = _hot_key(saved)
+                key, rows, homes, since, value = _hot_key(saved)
             except (KeyError, TypeError, ValueError):
                 continue
             found.append(
                 {
-                    "key": key if len(key) <= 120 else key[:119] + "…",
+                    "key": _cut(key if value is None else value),
+                    "hash": key if isinstance(saved, list) else None,
                     "rows": rows,
                     "share": round(rows / total, 6),
                     "of_fair_share": round(rows * len(self.last["rows"]) / total, 4),
@@ -264,12 +280,17 @@ class QueryHistory:
         ]
 
 
-def _hot_key(saved: Any) -> tuple[str, int, list[int], float | None]:
+def _hot_key(saved: Any) -> tuple[str, int, list[int], float | None, str | None]:
     """Return a hot key as the log has it: a list of a stream, an object of a frame."""
     if isinstance(saved, dict):
         saved = [saved["key"], saved["rows"], saved["homes"], saved.get("since")]
-    key, rows, homes, *since = saved
-    return str(key), int(rows), [int(home) for home in homes], finite(since[0]) if since else None
+    key, rows, homes, since, value = (*saved[:5], None, None)[:5]
+    named = value if isinstance(value, str) else None
+    return str(key), int(rows), [int(home) for home in homes], finite(since), named
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def _added(totals: list[Any], values: list[Any]) -> list[Any]:

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from evenflow.control.directory import HISTORY, LOG, ROTATED_LOG, parsed_note
+from evenflow.control.directory import Control
+from evenflow.control.notes import HISTORY, LOG, ROTATED_LOG, SEGMENTS, notes_in, parsed_note
+from evenflow.control.record import time_of
+from evenflow.storage import Location
 
 _CHUNK = 1 << 20
 _MAX_LINE = 16 << 20  # bytes; a longer line is not a note
@@ -90,6 +93,41 @@ class Tail:
                 note = parsed_note(line)
                 if note is not None:
                     yield note
+
+
+class ObjectTail:
+    """The log of a control directory in an object store; each call lists its segments once."""
+
+    def __init__(self, location: Location):
+        self.control = Control(location)
+        self._read: dict[str, int] = {}  # bytes of each segment
+        self._started = False
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Yield new notes, oldest first; at the first call also what is kept of older ones."""
+        if not self._started:
+            yield from self.control.past()
+            self._started = True
+        storage, found = self.control.storage, list[dict[str, Any]]()
+        with contextlib.suppress(OSError):
+            entries = storage.entries(SEGMENTS)
+            self._read = {entry.name: self._read.get(entry.name, 0) for entry in entries}
+            for name, size, _ in entries:
+                start = self._read[name]
+                if size > start:
+                    with contextlib.suppress(FileNotFoundError):
+                        whole, mark, _ = storage.read_range(name, start, size - start).rpartition(b"\n")
+                        self._read[name] = start + len(whole) + len(mark)
+                        found += notes_in(whole)
+        yield from sorted(found, key=time_of)
+
+    def close(self) -> None:
+        """Do nothing: there is no file to close."""
+
+
+def open_tail(location: Location) -> Tail | ObjectTail:
+    """Return the tail of the log of a control directory."""
+    return Tail(location.path) if location.is_local else ObjectTail(location)
 
 
 def _same(first: BinaryIO, second: BinaryIO) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evenflow.control.directory import DECISIONS, HISTORY, LOG, PLANS, ROTATED_LOG, Control, local_path
+from evenflow.control.directory import DECISIONS, PLANS, Control
 from evenflow.errors import EvenflowError
 from evenflow.history.events import without_paths
 from evenflow.history.query import QueryHistory
-from evenflow.history.tail import Tail
+from evenflow.history.tail import ObjectTail, Tail, open_tail
 from evenflow.plan import Plan
+from evenflow.storage import Location, locate
 
 STATE_CONTROL = "_evenflow"  # the control directory inside a state
 RUN_CONTROL = "control"  # the one inside a checkpoint of `evenflow run`
-_FILES = (LOG, ROTATED_LOG, HISTORY)
 
 
 class Watched:
@@ -31,22 +31,23 @@ class Watched:
     """
 
     def __init__(self, path: str | Path, name: str | None = None):
-        self.path = local_path(path, "path")
-        if not self.path.is_dir():
+        self.path = locate(path, "path")
+        if not Control(self.path).exists():
+            what = "no folder" if self.path.is_local else "nothing"
             raise EvenflowError(
-                f"there is no folder at {self.path}; pass the control directory or the state of a query."
+                f"there is {what} at {self.path}; pass the control directory or the state of a query."
             )
         self.name = name or (self.path.parent.name if self.path.name == STATE_CONTROL else self.path.name)
         self.control: Control | None = None
         self._operators: dict[str, QueryHistory] = {}
-        self._tails: list[Tail] = []
+        self._tails: list[Tail | ObjectTail] = []
         self._busy: list[dict[str, Any]] = []  # of an operator that has not been seen yet
 
     @property
-    def state(self) -> Path | None:
+    def state(self) -> Location | None:
         """The state of a ``stateful`` query, if that is what the path is."""
         for root in (self.path, self.path.parent):
-            if (root / "_delta_log").is_dir() and (root / STATE_CONTROL).is_dir():
+            if all(Control(root / name).exists() for name in ("_delta_log", STATE_CONTROL)):
                 return root
         return None
 
@@ -56,8 +57,8 @@ class Watched:
             self.control = self._find_control()
             if self.control is None:
                 return False
-            folder = self.control.folder
-            self._tails = [Tail(folder), Tail(folder / DECISIONS)]
+            place = self.control.location
+            self._tails = [open_tail(place), open_tail(place / DECISIONS)]
         changed = False
         for tail in self._tails:
             for note in tail.read():
@@ -93,9 +94,10 @@ class Watched:
             tail.close()
 
     def _find_control(self) -> Control | None:
-        for folder in (self.path, self.path / STATE_CONTROL, self.path / RUN_CONTROL):
-            if any((folder / name).is_file() for name in _FILES):
-                return Control(folder)
+        for place in (self.path, self.path / STATE_CONTROL, self.path / RUN_CONTROL):
+            control = Control(place)
+            if control.log.exists():
+                return control
         return None
 
     def _add(self, note: dict[str, Any]) -> None:

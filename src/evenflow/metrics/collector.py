@@ -54,11 +54,15 @@ _GAUGES: dict[str, tuple[str, _Value]] = {
     "last_batch_timestamp_seconds": ("When the last batch was logged, in seconds since 1970.", _of("time")),
     "max_over_mean_ratio": ("Rows of the fullest worker over the mean.", _of("max_over_mean")),
     "hashed_max_over_mean_ratio": (
-        "The same if Spark's hashing had placed the same rows.", _of("hashed_max_over_mean"),
+        "The same if Spark's hashing had placed the rows of the last batch that was compared.",
+        _of("hashed_max_over_mean"),
     ),
     "busy_over_mean_ratio": ("Busy time of the busiest worker over the mean.", _of("busy_over_mean")),
     "keys": ("Distinct keys in the last batch.", _of("keys")),
     "key_homes_ratio": ("Workers per key in the last batch; 1 is key grouping.", _of("memory")),
+    "source_backlog_rows": (
+        "Rows that wait in Kafka after the last batch.", _of("waiting"),
+    ),
     "plan_age_seconds": ("Time since the plan last moved keys.", _plan_age),
     "state_bytes": ("Size of the keyed state.", _of("state_bytes")),
     "state_keys": ("Keys with state.", _of("state_keys")),

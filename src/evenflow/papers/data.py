@@ -2,10 +2,10 @@
 
 Comparable real streams come from a folder (``EVENFLOW_DATA``) or one by one (``--data NAME=SPEC``); without
 them, generated streams with the same skew are used, so every figure can be made anywhere. Captions say which.
-Where no real stream is close to a paper's, one is generated in any case: WP-made, CT-made, MT-made and
-AM-made have the papers' messages per key and, where the papers print it, their hottest key's share; in all
-but WP-made the hottest key changes. At scale small they are shorter than the papers' (``FULL``). What the
-papers say of their streams is in ``PRINTED``.
+Where no real stream is close to a paper's, one is generated in any case: WP-made, TW-made, CT-made, MT-made
+and AM-made have the papers' messages per key and, where the papers print it, their hottest key's share; in
+the last three the hottest key changes. At scale small they are shorter than the papers' (``FULL``); TW-made,
+whose paper has 1.2 billion messages, is so at both. What the papers say of their streams is in ``PRINTED``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ GENERATED = {
     "WP": "zipf:z=0.98,keys=24095,messages=1788989,seed=11",
     "WP-made": "drift:z=0.8556,keys=158186,messages=1000000,share=0.0932,steps=1,seed=23",
     "TW": "zipf:z=0.89,keys=80238,messages=5020664,seed=12",
+    "TW-made": "zipf:z=0.7841,keys=25833,messages=1000000,seed=25",
     "CT": "drift:messages=243149,keys=7414,seed=13",
     "CT-drift": "drift:messages=2749304,keys=160358,seed=14",
     "CT-made": "drift:z=0.7395,keys=2900,messages=690000,share=0.1,steps=20,seed=22",
@@ -46,6 +47,7 @@ GENERATED = {
     "twitter-election": "election:messages=1000000,seed=18",
 }
 FULL = {  # a generated stream at its paper's size: as many messages per key, the same hottest keys
+    GENERATED["TW-made"]: "zipf:z=0.8325,keys=129170,messages=5000000,seed=25",  # of 1.2 billion
     GENERATED["WP-made"]: "drift:z=0.8404,keys=3480000,messages=22000000,share=0.0932,steps=1,seed=23",
     GENERATED["MT-made"]: "drift:z=0.863,keys=390000,messages=49210000,share=0.043,steps=10,seed=24",
     GENERATED["AM-made"]: "drift:z=0.6,keys=250000,messages=7910000,share=0.05,steps=50,seed=21",

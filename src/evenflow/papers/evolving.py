@@ -109,8 +109,8 @@ def _variants(variants: Mapping[str, Row] | Callable[[RunConfig], Mapping[str, R
             found["labels"]["label"] += CHANGING
         return found
 
-    return grid(point, workers=at(64, WORKERS), z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2, 3)),
-                subject=subjects, **more)  # fmt: skip
+    axes = {"workers": at(64, WORKERS)} | more
+    return grid(point, z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2, 3)), subject=subjects, **axes)
 
 
 def _decays(config: RunConfig) -> dict[str, Row]:
@@ -119,7 +119,7 @@ def _decays(config: RunConfig) -> dict[str, Row]:
 
 
 def _thresholds(config: RunConfig) -> dict[str, Row]:
-    factors = config.pick((2.0, 0.25), (2.0, 1.0, 0.5, 0.25, 0.125))
+    factors = config.pick((2.0, 0.25, 0.125), (2.0, 1.0, 0.5, 0.25, 0.125))
     return {f"{factor:g}/n": {"factor": factor} if factor != 0.25 else {} for factor in factors}
 
 
@@ -201,13 +201,50 @@ def _few_counters(t: Table) -> dict[str, float]:
 
 
 def _fish_memory(label: str, to: str = "key") -> r.Rule:
-    found = r.ratio("replicas", label, to, "workers", "z", take=lambda ratios: (ratios.max(), ratios.min()))
-    return r.at_most(found, 3.0, 6.0, "{1:.2f}x to {0:.2f}x")
+    """Judge the most that FISH needs, within 30 percent of the paper's; up to twice it is another size."""
+    found = r.ratio("replicas", label, to, "workers", "z", take=lambda ratios: (ratios.min(), ratios.max()))
+    return r.graded(found, lambda low, high: abs(high / 2.61 - 1) <= 0.3,
+                    lambda low, high: r.reaches(high, 2.61) and high <= 2 * 2.61,
+                    "{:.2f}x to {:.2f}x")  # fmt: skip
 
 
-def _of_shuffle(limit: float, **where: Any) -> r.Rule:
-    found = r.ratio("replicas", f"fish{TOGETHER}", f"shuffle{TOGETHER}", "workers", "z", **where)
-    return r.at_most(found, limit, 3 * limit, "{:.2%}")
+def _of_shuffle(**where: Any) -> r.Measure:
+    return r.ratio("replicas", f"fish{TOGETHER}", f"shuffle{TOGETHER}", "workers", "z", **where)
+
+
+def _churn_by_skew(t: Table) -> tuple[list[bool], str]:
+    """Check that memory grows less at the highest skew than at the lowest, where there is no ring."""
+    wide = t.wide("memory", "workers", "change", "z")
+    by_skew = (wide["w/o CH"] / wide["w/ CH"] - 1).unstack("z")
+    low, high = by_skew[min(by_skew)], by_skew[max(by_skew)]
+    return list(high <= 0.8 * low), f"at least +{low.min():.0%} and at most +{high.max():.0%}"
+
+
+def _slower_with_skew(*names: str) -> r.Measure:
+    """Measure how much longer schemes take at the highest skew than at the lowest, of most workers."""
+
+    def measured(t: Table) -> dict[str, float]:
+        wide = t.only(workers=t["workers"].max()).wide("makespan", "z").sort_index()
+        return {name: float(wide[name].iloc[-1] / wide[name].iloc[0]) for name in names}
+
+    return measured
+
+
+def _more_with_workers(t: Table) -> list[bool]:
+    """Check on every stream that FISH gains more over PKG with the most workers than with the fewest."""
+    wide = t.wide("makespan", "data", "workers")
+    gains = (wide["partial-key"] / wide["fish"]).unstack("workers")
+    return list(gains[max(gains)] > 1.05 * gains[min(gains)])
+
+
+def _over_shuffle(*columns: str) -> r.Measure:
+    """Measure FISH's numbers relative to SG's, on the worst stream."""
+    return lambda t: {column: float(r.ratio(column, "fish", "shuffle", "data")(t)) for column in columns}
+
+
+def _saved(t: Table, workers: int) -> float:
+    """Return how much of W-C's memory CHK saves at best."""
+    return float(r.reduction("memory", "CHK", "w/ W-C", "z", workers=workers)(t))
 
 
 def _faster(other: str, paper: float, *by: str) -> r.Rule:
@@ -261,6 +298,11 @@ _PAIR = (
     "PKG halves the hottest key's excess over a worker's share, so it cannot come near to FG. With shares of "
     "5, 10, 20 and 40 percent in AM-made (study `hot-share`): 0.08, 0.16, 0.27 and 0.39 of FG's p99."
 )
+_BRIEFLY = (
+    "A key of AM-made is hot for a fiftieth of the stream, with 5 percent of it; the hottest of AM and "
+    "AM-many have 0.5 and 1 percent, which two of 128 workers can nearly serve. With one key hot throughout "
+    "(study `stays-hot`) FISH is 3.2 times faster than PKG on AM-made at n = 128, with 10 percent 6.4 times."
+)
 _STAND_IN = "The stand-in streams differ from the paper's in drift and skew."
 _SOON = (
     "A newly hot key exceeds 1/(4n) of all messages so far after a few percent of the stream and gets its "
@@ -277,6 +319,16 @@ _FORGETS = (
     "A returning key finds its old workers here, because candidates are nested. Study "
     "`returning-keys`: neither 100 counters (0.95) "
     "nor epochs of 100 messages (1.00) nor a threshold of 1/(8n) (1.04) brings the paper's factor."
+)
+_SMALLER = (
+    "Of 10^5 keys only 42 lie between 1/(8n) and 1/(4n) at n = 128, 21 at n = 64, so a lower threshold can "
+    "cost little: with all workers for each of them 7.6 and 1.9 percent more memory (study `keys-between`), "
+    "measured 0.5 and 1.0."
+)
+_NEARLY = (
+    "In the model SG hardly queues even at saturation, while each of 32 sources infers the backlogs alone. "
+    "Study `hardly-queues` (AM-made, SG and FISH): p99 20 and 476 ms; at 80 percent of the load 13 and 120; "
+    "from one source 16 and 81, at 80 percent 13 and 39."
 )
 _FEW_TUPLES = "Fewer tuples per key than in the paper: rare keys, which CHK does not touch, weigh less."
 _STILL_TWO = (
@@ -336,8 +388,11 @@ EXPERIMENTS = [
             _time_lines("workers", "data"), (
         Claim("6.2", "FISH is within 1.07 times SG", "1.07x",
               r.at_most(r.ratio("makespan", "fish", "shuffle", "workers", "data"), 1.07, 2.14, "{:.3f}x")),
-        Claim("6.2", "up to 8.32 times faster than PKG", "8.32x",
-              _faster("partial-key", 8.32, "workers", "data"), _STAND_IN),
+        *(Claim("6.2", f"up to {paper} times faster than PKG on {name}", f"{paper}x",
+                r.times(r.ratio("makespan", "partial-key", "fish", "workers", "data", data=data), paper),
+                _BRIEFLY) for name, data, paper in (("MT", MEMES, 8.32), ("AM", PRODUCTS, 7.31))),
+        Claim("6.2", "the more workers, the more it gains over PKG", "1.19x to 8.32x, 1.12x to 7.31x",
+              r.each(_more_with_workers, "streams with a larger factor at the most workers"), _BRIEFLY),
         Claim("6.2", "up to 7.44 times faster than D-C", "7.44x",
               _faster("d-choices", 7.44, "workers", "data"), _REPAIRED),
         Claim("6.2", "up to 6.95 times faster than W-C", "6.95x",
@@ -347,6 +402,14 @@ EXPERIMENTS = [
             _time_lines("z", "workers", logy=True), (
         Claim("6.2", "FISH is within 1.32 times SG at any number of workers", "1.32x",
               r.at_most(r.ratio("makespan", "fish", "shuffle", "workers", "z"), 1.35, 2 * 1.35, "{:.3f}x")),
+        Claim("6.2", "PKG is the slowest of the four", "worst",
+              r.each(r.below("makespan", ("d-choices", "w-choices", "fish"), "partial-key", "workers", "z",
+                             factor=1.001), "comparisons with D-C, W-C and FISH")),
+        Claim("6.2", "PKG becomes slower with the skew (most workers)", "worse",
+              r.at_least(_slower_with_skew("partial-key"), 2, 1.25, r.named(".2f", "times as long: "))),
+        Claim("6.2", "D-C and W-C become slower with the skew (most workers)", "longer; up to 13.57x, 12.05x",
+              r.at_least(_slower_with_skew("d-choices", "w-choices"), 2, 1.25,
+                         r.named(".2f", "times as long: ")), _REPAIRED),
         Claim("6.2", "up to 13.57 times faster than D-C", "13.57x",
               _faster("d-choices", 13.57, "workers", "z"), _REPAIRED),
         Claim("6.2", "up to 12.05 times faster than W-C", "12.05x",
@@ -361,6 +424,13 @@ EXPERIMENTS = [
               _MISTAKEN),
         Claim("6.2", "the same with all tuples as one stream, at 128 workers", "1.11x to 2.61x",
               _fish_memory(f"fish{TOGETHER}", f"key{TOGETHER}"), _MISTAKEN),
+        Claim("6.2", "at high skew FISH's memory is near FG's (one stream)", "1.11x",
+              r.near(r.ratio("replicas", f"fish{TOGETHER}", f"key{TOGETHER}", "workers", "z", take=min), 1.11,
+                     0.3, 1.0, "{:.2f}x"), _MISTAKEN),
+        Claim("6.2", "PKG, D-C and W-C need little more than FG", "close to FG's",
+              r.at_most(lambda t: {name: r.ratio("replicas", name, "key", "workers", "z")(t)
+                                   for name in ("partial-key", "d-choices", "w-choices")}, 3.0, 6.0,
+                        r.named(".2f", "at most, of FG's: "))),
         Claim("6.2", "SG's is 15 to 88 times FG's at 128 workers (one stream)", "15.52x to 88.32x",
               r.graded(r.ratio("replicas", f"shuffle{TOGETHER}", f"key{TOGETHER}", "workers", "z",
                                take=lambda ratios: (ratios.min(), ratios.max())),
@@ -388,6 +458,16 @@ EXPERIMENTS = [
               r.each(r.all_of(r.below("memory", "2/n", "0.25/n", "workers", "z", factor=0.98),
                               r.below("latency_p99", "0.25/n", "2/n", "workers", "z", factor=0.5)),
                      "comparisons of 2/n and 1/(4n)")),
+        Claim("6.3", "1/(4n) needs almost the memory of 2/n", "almost no difference",
+              r.at_most(r.ratio("memory", "0.25/n", "2/n", "workers", "z"), 1.1, 1.5, "at most {:.2f}x"),
+              _SMALLER),
+        Claim("6.3", "1/(8n) needs more with many workers and low skew", "more",
+              r.at_least(r.at_scale(r.ratio("memory", "0.125/n", "0.25/n", z=1.0)), 1.05, 1.01, "{:.3f}x"),
+              _SMALLER),
+        Claim("6.3", "and takes as long as 1/(4n)", "similar",
+              r.at_most(lambda t: max(abs(r.ratio("makespan", "0.125/n", "0.25/n", "workers", "z",
+                                                  take=take)(t) - 1) for take in (min, max)), 0.05, 0.2,
+                        "{:.1%} apart")),
     )),
     _figure("fig14", "With and without epochs", _MODEL,
             _variants({"w/ epoch": {}, "w/o epoch": {"epochs": False}}), simulated, _BOTH, (
@@ -406,13 +486,18 @@ EXPERIMENTS = [
               r.at_most(_reaction, 1000, 2000, "three quarters of the workers within {:g} messages")),
     )),
     _figure("fig15", "CHK against D-C's and W-C's choices", _MODEL,
-            _variants({"CHK": {}, "w/ W-C": {"choices": "w-choices"}, "w/ D-C": {"choices": "d-choices"}}),
+            _variants({"CHK": {}, "w/ W-C": {"choices": "w-choices"}, "w/ D-C": {"choices": "d-choices"}},
+                      workers=at((64, 128), WORKERS)),
             simulated, _BOTH, (
         Claim("6.4", "CHK needs less memory than W-C's choices", "less",
               r.each(r.below("memory", "CHK", "w/ W-C", "workers", "z", factor=1.001),
                      "settings where CHK needs no more memory than W-C's choices")),
-        Claim("6.4", "CHK saves up to 25.23 percent of W-C's memory at 64 workers", "-25.23 percent",
-              r.cut(r.reduction("memory", "CHK", "w/ W-C", "z", workers=64), 0.2523), _FEW_TUPLES),
+        *(Claim("6.4", f"CHK saves up to {paper} percent of W-C's memory at {n} workers", f"-{paper} percent",
+                r.cut(r.reduction("memory", "CHK", "w/ W-C", "z", workers=n), paper / 100), _FEW_TUPLES)
+          for n, paper in ((64, 25.23), (128, 45.34))),
+        Claim("6.4", "the more workers, the more CHK saves", "more",
+              r.at_least(lambda t: (_saved(t, 128) / _saved(t, 64), _saved(t, 64), _saved(t, 128)), 1.1, 1.01,
+                         "{1:.1%} at 64, {2:.1%} at 128"), _FEW_TUPLES),
         Claim("6.4", "D-C's choices take longer than CHK", "longer",
               r.each(r.below("makespan", "CHK", "w/ D-C", "workers", "z", strictly=True),
                      "settings where D-C's choices take longer", lambda t: "at most {:.3f} times".format(
@@ -442,6 +527,8 @@ EXPERIMENTS = [
         Claim("6.5", "without consistent hashing memory doubles at low skew", "about 2x",
               r.near(r.ratio("memory", "w/o CH", "w/ CH", "workers", "change", take=min, z=1.0), 2.0, 0.3,
                      1.0, "{:.2f}x"), _RARE),
+        Claim("6.5", "at high skew it increases less", "less",
+              r.Rule(_churn_by_skew, lambda found: r.share(found[0]), "{1}")),
     )),
     _figure("fig18", "Latency, 128 workers, 32 sources", _STORM, _CLUSTER_POINTS, simulated,
             _CLUSTER(y="latency_p99", ylabel="p99 of latency, s"), (
@@ -449,18 +536,34 @@ EXPERIMENTS = [
               _REPAIRED),
         Claim("6.6", "FISH's p99 is far below W-C's", "-76.34 percent", _cut("latency_p99", 0.7634),
               _REPAIRED),
+        Claim("6.6", "FISH's median and p99 are almost SG's", "almost",
+              r.at_most(_over_shuffle("latency_p50", "latency_p99"), 1.25, 3.0,
+                        r.named(prefix="times SG's: ")), _NEARLY),
+        Claim("6.6", "FISH outperforms FG, PKG, D-C and W-C", "all",
+              r.each(r.all_of(*(r.below(column, "fish", ("key", "partial-key", "d-choices", "w-choices"),
+                                        "data", factor=1.02) for column in ("latency_mean", "latency_p99"))),
+                     "comparisons of mean and p99")),
     )),
     _figure("fig19", "Throughput, 128 workers, 32 sources", _STORM, _CLUSTER_POINTS, simulated,
             _CLUSTER(y="throughput", ylabel="messages per second"), (
         Claim("6.6", "FISH's throughput is 1.32 times W-C's", "1.32x", _more("w-choices", 1.32), _REPAIRED),
         Claim("6.6", "FISH's throughput is 1.48 times D-C's", "1.48x", _more("d-choices", 1.48), _REPAIRED),
+        Claim("6.6", "FG has the lowest throughput", "lowest",
+              r.each(r.below("throughput", "key",
+                             ("partial-key", "d-choices", "w-choices", "fish", "shuffle"), "data",
+                             factor=1.001), "comparisons with FG")),
+        Claim("6.6", "D-C and W-C do better than PKG, but fall short of SG", "between",
+              r.each(r.compared("throughput", "data", check="`partial-key` < 0.98 * `d-choices` and "
+                                "`partial-key` < 0.98 * `w-choices` and `d-choices` < 0.95 * shuffle and "
+                                "`w-choices` < 0.95 * shuffle"), "streams with both between"), _REPAIRED),
+        Claim("6.6", "FISH's throughput is almost SG's", "close",
+              r.at_least(r.ratio("throughput", "fish", "shuffle", "data", take=min), 0.95, 0.8, "{:.3f}x")),
     )),
     _figure("fig20", "Memory relative to SG by skew", _PAIRS,
             joined(_ZIPF_POINTS, _TOGETHER_POINTS), simulated, _memory_lines("shuffle", "memory / SG's"), (
         Claim("6.6", "at z = 1.0 FISH's memory is 3.34 percent of SG's (one stream)", "3.34 percent",
-              _of_shuffle(0.0334, z=1.0), _GROWS),
+              r.near(_of_shuffle(z=1.0), 0.0334, 0.3, 1.0, "{:.2%}"), _GROWS),
         Claim("6.6", "FISH's memory is always below 16 percent of SG's (one stream)", "< 16 percent",
-              _of_shuffle(0.16),
-              _GROWS),
+              r.at_most(_of_shuffle(), 0.16, 0.48, "{:.2%}"), _GROWS),
     )),
 ]

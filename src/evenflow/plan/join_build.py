@@ -11,6 +11,7 @@ equal, so a key of 1.5 rooms on few workers may not pack well; if the plan is un
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,34 @@ def make_join_plan(
         if plans[-1][0].max_over_mean <= _EVEN:
             break
     return min(plans, key=lambda found: found[1])[0]
+
+
+def unevenness(
+    plan: JoinPlan,
+    left: Counted,
+    right: Counted,
+    how: str,
+    hashed: Callable[[UInt64Array], Int32Array],
+) -> float:
+    """Return the highest load over the mean if rows as counted are placed by ``plan``.
+
+    ``hashed`` returns the workers of keys that are not hot in the plan.
+    """
+    sides = _sides(left, right, how)
+    carried = np.full(plan.workers, _tail(left, right, how) / plan.workers)
+    known = {int(key): number for number, key in enumerate(plan.keys)}
+    homes = hashed(sides.keys)
+    for number, key in enumerate(sides.keys.tolist()):
+        found = known.get(key)
+        if found is None:
+            carried[homes[number]] += sides.loads[number]
+        else:
+            r, c = int(plan.left_pieces[found]), int(plan.right_pieces[found])
+            cells = plan.homes[plan.starts[found] : plan.starts[found + 1]]
+            carried[cells] += (
+                sides.left[number] / r + sides.right[number] / c + sides.joined[number] / (r * c)
+            )
+    return float(carried.max() * plan.workers / max(1e-300, carried.sum()))
 
 
 def _sides(left: Counted, right: Counted, how: str) -> _Sides:

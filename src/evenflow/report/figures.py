@@ -358,10 +358,12 @@ def _latencies(axes: Any, results: Sequence[Result], labels: Sequence[str], seve
         f"{label}, {result.workers} workers" if several else label
         for result, label in zip(results, labels, strict=True)
     ]
-    for row, result in enumerate(results):
-        for name, shade in zip(reversed(names), reversed(shades), strict=True):
-            axes.barh(row, result.numbers[name], color=colour_of(result.scheme), alpha=shade, height=0.7)
-        axes.plot(result.numbers["latency_mean"], row, marker="|", markersize=14, color=INK, linestyle="")
+    rows, colours = range(len(results)), [colour_of(result.scheme) for result in results]
+    for name, shade in zip(reversed(names), reversed(shades), strict=True):
+        seconds = [result.numbers[name] for result in results]
+        axes.barh(rows, seconds, color=colours, alpha=shade, height=0.7, label=name.removeprefix("latency_"))
+    means = [result.numbers["latency_mean"] for result in results]
+    axes.plot(means, rows, marker="|", markersize=14, color=INK, linestyle="", label="mean")
     axes.set_yticks(range(len(shown)), shown)
     axes.invert_yaxis()
     values = [result.numbers[name] for result in results for name in names]

@@ -1,7 +1,7 @@
 """A figure as charts to be explored: the lines, steps and bars of a matplotlib figure as data for uPlot.
 
-Hovering or the arrow keys give values, and series can be switched on and off (:mod:`evenflow.charts`). What
-has no counterpart there, such as horizontal bars, is left to the picture.
+Hovering or the arrow keys give values, and series can be switched on and off (:mod:`evenflow.charts`).
+Horizontal bars stand upright there. What has no counterpart, such as an area, is left to the picture.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
@@ -53,22 +54,23 @@ def charts_of(draw: Callable[[], Figure], title: str, colours: Colours) -> list[
 def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
     series: dict[str, tuple[str, _Points]] = {}
     reference: dict[str, Any] | None = None
+    bars = [container for container in axes.containers if isinstance(container, BarContainer)]
+    sideways = any(getattr(container, "orientation", "vertical") == "horizontal" for container in bars)
     for line in axes.get_lines():
         xs, ys = (np.asarray(data, object).tolist() for data in (line.get_xdata(), line.get_ydata()))
+        xs, ys = (ys, xs) if sideways else (xs, ys)
         label = str(line.get_label())
-        if len(set(ys)) == 1 and line.get_transform() != axes.transData:  # axhline
+        if len(set(ys)) == 1 and line.get_transform() != axes.transData:  # axhline, or axvline beside bars
             reference = {"value": float(ys[0]), "label": "" if label.startswith("_") else label}
         elif not label.startswith("_"):
             marker = line.get_linestyle() in ("None", "", " ")
-            series[label] = ("points" if marker else "line", _points(axes, xs, ys))
-    for container in axes.containers:
-        if isinstance(container, BarContainer):
-            if getattr(container, "orientation", "vertical") == "horizontal":
-                return None
-            boxes = [patch for patch in container.patches if isinstance(patch, Rectangle)]
-            tops = [box.get_y() + box.get_height() for box in boxes]
-            middles = [box.get_x() + box.get_width() / 2 for box in boxes]
-            series[str(container.get_label())] = ("bars", _points(axes, middles, tops))
+            series[label] = ("points" if marker else "line", _points(axes, xs, ys, sideways))
+    for container in bars:
+        boxes = [patch for patch in container.patches if isinstance(patch, Rectangle)]
+        corners = [(box.get_x(), box.get_width(), box.get_y(), box.get_height()) for box in boxes]
+        ends = [x + width if sideways else y + height for x, width, y, height in corners]
+        middles = [y + height / 2 if sideways else x + width / 2 for x, width, y, height in corners]
+        series[str(container.get_label())] = ("bars", _points(axes, middles, ends, sideways))
     for patch in axes.patches:
         if isinstance(patch, StepPatch) and str(patch.get_label()).strip("_"):
             values, edges, _ = patch.get_data()
@@ -77,12 +79,13 @@ def _chart(axes: Axes, title: str, colours: Colours) -> dict[str, Any] | None:
     if not series:
         return None
     places = sorted({x for _, points in series.values() for x in points})
-    ticks = _categories(axes)
+    ticks = _categories(axes.yaxis if sideways else axes.xaxis)
     has_bars = any(kind == "bars" for kind, _ in series.values())
-    log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
+    along, up = (axes.yaxis, axes.xaxis) if sideways else (axes.xaxis, axes.yaxis)
+    log_x, log_y = along.get_scale() == "log", up.get_scale() == "log"
     panel = axes.get_title() or axes.get_title("left")
-    x_label = _labelled(axes.get_xlabel().strip() or "x", log_x)
-    y_label = _labelled(axes.get_ylabel().strip() or "value", log_y)
+    x_label = _labelled(along.get_label_text().strip() or ("" if sideways else "x"), log_x)
+    y_label = _labelled(up.get_label_text().strip() or "value", log_y)
     caption = ". ".join(text for text in (panel, y_label if len(y_label) > _LONG else "") if text)
     chart: dict[str, Any] = {
         "title": f"{title}: {panel}" if panel else title,
@@ -113,19 +116,19 @@ def _labelled(label: str, is_log: bool) -> str:
     return f"{label}, {LOG_SCALE}" if is_log and "log" not in label else label
 
 
-def _points(axes: Axes, xs: list[Any], ys: list[Any]) -> _Points:
-    """Return finite points by x; names become positions."""
+def _points(axes: Axes, xs: list[Any], ys: list[Any], sideways: bool = False) -> _Points:
+    """Return finite points by x, or by y of horizontal bars; names become positions."""
     found: _Points = {}
-    positions = axes.convert_xunits(xs)  # type: ignore[no-untyped-call]
+    positions = axes.convert_yunits(xs) if sideways else axes.convert_xunits(xs)  # type: ignore[no-untyped-call]
     for x, y in zip(positions, ys, strict=True):
         if math.isfinite(float(x)) and y is not None and math.isfinite(float(y)):
             found[float(x)] = float(f"{float(y):.6g}")
     return found
 
 
-def _categories(axes: Axes) -> list[tuple[float, str]]:
+def _categories(axis: Axis) -> list[tuple[float, str]]:
     """Return the positions and texts of ticks that are names; empty if the axis has numbers."""
-    ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+    ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
     texts = [(float(tick), label.get_text()) for tick, label in ticks]
     return texts if any(text and not _is_number(text) for _, text in texts) else []
 

@@ -24,6 +24,7 @@ _NOTE = (
 _ALWAYS = ("imbalance", "imbalance_mean")  # shown even if 0
 _QUEUES = {
     "latency_mean": "mean",
+    "latency_worst_mean": "worst worker's mean",
     "latency_p50": "p50",
     "latency_p95": "p95",
     "latency_p99": "p99",

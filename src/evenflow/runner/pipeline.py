@@ -20,24 +20,30 @@ from typing import Any, NamedTuple
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from evenflow.apps import parse_app
 from evenflow.apps.base import VIEW_FILE, App, AppSetup, View
 from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError, own_sentence
 from evenflow.files import replace_file
+from evenflow.kafka.address import is_kafka
 from evenflow.plan import Plan
 from evenflow.runner.sources import Input, open_input
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import parse_scheme
 from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
+from evenflow.spark.kafka.sink import KafkaSink
+from evenflow.spark.kafka.source import REFUSE
 from evenflow.spark.operators.place import place
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.listener import OBSERVATION_PREFIX
+from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.routing.options import PlacementOptions
 
 CHECK_SECONDS = 0.25
 FIRST_PLAN = "first-plan.json"
+DATA_LOSS = "failOnDataLoss"
 _TAG = "evenflow-run"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")  # how Python ends a traceback
 
@@ -46,9 +52,12 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")  # how Python ends a
 class Job:
     """What to run: input, app, placement and output.
 
-    ``sink`` is a folder. Every micro-batch writes the keys that received rows, with their current results, as
-    Parquet files in ``batch=N``; apps with a single answer write a JSON file. Writes are idempotent: a
-    repeated batch replaces its own output.
+    ``sink`` is a folder or a topic. Every micro-batch writes the keys that received rows, with their current
+    results, as Parquet files in ``batch=N``; apps with a single answer write a JSON file. Writes are
+    idempotent: a repeated batch replaces its own output. Into a topic of Kafka, results are written as JSON
+    with the row's key, exactly once.
+
+    ``bad_records`` is the folder for records that cannot be decoded, if they are not refused.
 
     ``at_once`` reads all current rows in one batch job instead of streaming.
     """
@@ -62,6 +71,7 @@ class Job:
     checkpoint: str | None = None
     sink: str | None = None
     at_once: bool = False
+    bad_records: str = REFUSE
     on_control: Callable[[Path], object] = lambda control: None  # gets the control directory
 
     def __post_init__(self) -> None:
@@ -172,7 +182,14 @@ def run_app(
     ``run_app(spark, "vwap:price=close", "trades.csv", key=["symbol"]).view`` has the results.
     """
     wanted = parse_app(app)
-    rows = open_input(spark, source or wanted.source, list(key), rows_per_batch=batch, keys=wanted.keys)
+    rows = open_input(
+        spark,
+        source or wanted.source,
+        list(key),
+        rows_per_batch=batch,
+        keys=wanted.keys,
+        bad_records=options.get("bad_records", REFUSE),
+    )
     return run(Job(rows, wanted, workers, parse_scheme(scheme), **options), lambda seen: None)
 
 
@@ -192,13 +209,14 @@ def _first_plan(job: Job, setup: AppSetup) -> Plan | None:
     A resumed run starts from the same plan, since the homes of buckets are part of the query.
     """
     plannable = job.scheme.plannable and job.scheme.counts_keys and job.mode != "online"
-    if job.at_once or job.input.table is None or not plannable:
+    present = job.input.recent if job.input.recent is not None else job.input.table
+    if job.at_once or present is None or not plannable:
         return None
     file = setup.folder / FIRST_PLAN
     if not file.exists():
         if (setup.folder / "query").exists():
             return None  # started without one
-        rows, by = job.app.rows(job.input.table, setup)
+        rows, by = job.app.rows(present, setup)
         plan = place(rows, by, PlacementOptions(job.workers, job.scheme, "planned")).plan
         assert plan is not None
         replace_file(file, plan.to_json().encode())
@@ -206,6 +224,7 @@ def _first_plan(job: Job, setup: AppSetup) -> Plan | None:
 
 
 def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress], None]) -> None:
+    aside = _start_aside(job, setup)
     query = _start(job, setup)
     try:
         while query.isActive and not _is_over(job, query):
@@ -214,8 +233,12 @@ def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress
             query.awaitTermination(CHECK_SECONDS)
     except StreamingQueryException as error:
         raise EvenflowError(f"the query failed: {reason(error)}") from error
+        if aside is not None and not job.input.endless:
+            aside.awaitTermination()
     finally:
         query.stop()
+        if aside is not None:
+            aside.stop()
         _update(query, seen, setup)
     if query.exception() is not None:
         raise EvenflowError(f"the query failed: {reason(query.exception())}")
@@ -233,6 +256,18 @@ def _start(job: Job, setup: AppSetup) -> Any:
         if job.input.batches is None and not job.input.endless:
             writer = writer.trigger(availableNow=True)
         return writer.start()
+
+
+def _start_aside(job: Job, setup: AppSetup) -> Any:
+    """Start the query that keeps undecodable records in a folder; None if they are refused."""
+    if job.input.bad is None:
+        return None
+    writer = (
+        job.input.bad.writeStream.format("parquet")
+        .option("checkpointLocation", str(setup.folder / "bad-records"))
+        .option("path", job.bad_records)
+    )
+    return (writer if job.input.endless else writer.trigger(availableNow=True)).start()
 
 
 @contextmanager
@@ -304,7 +339,9 @@ def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch:
             replace_file(setup.folder / VIEW_FILE, json.dumps(state, default=str).encode())
         if sink is None:
             return
-        if app.writes_rows:
+        if is_kafka(sink):
+            _write_to_topic(app, sink, setup, frame, batch, query)
+        elif app.writes_rows:
             frame.coalesce(1).write.mode("overwrite").parquet(f"{sink}/batch={batch}")
         else:
             Path(sink).mkdir(parents=True, exist_ok=True)
@@ -312,6 +349,24 @@ def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch:
             replace_file(Path(sink) / f"batch-{batch}.json", answer.encode())
     finally:
         frame.unpersist()
+
+
+def _write_to_topic(
+    app: App, sink: str, setup: AppSetup, frame: DataFrame, batch: int, query: str | None
+) -> None:
+    """Write results keyed by the group's key; apps with a single answer write it as one record."""
+    name = query or f"at-once-{setup.folder.name}"
+    if app.writes_rows:
+        keys = [column for column in frame.columns if column in setup.key] or frame.columns[:1]
+        key = (
+            F.col(quoted(keys[0])) if len(keys) == 1 else F.to_json(F.struct(*map(F.col, map(quoted, keys))))
+        )
+        value = F.to_json(F.struct(*(F.col(quoted(column)) for column in frame.columns)))
+        records = frame.select(key.cast("string").alias("key"), value.alias("value"))
+    else:
+        answer = json.dumps(app.answer(_saved_view(setup.folder).view), default=str)
+        records = frame.sparkSession.createDataFrame([(app.name, answer)], "key string, value string")
+    KafkaSink(sink, name, key="key", value="value")(records, batch)
 
 
 class SavedView(NamedTuple):
@@ -375,6 +430,11 @@ def reason(error: Any) -> str:
     """
     if (own := own_sentence(str(error))) is not None:
         return own
+    if DATA_LOSS in str(error):
+        return (
+            "records that it has not read yet are gone from the topic, deleted or older than its retention; "
+            f"to go on without them, add {DATA_LOSS}=false to the address of the source."
+        )
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
     raised = [line for line in lines if _RAISED.match(line)]
     return (raised[-1:] or lines[:1] or ["unknown"])[0]

@@ -5,7 +5,8 @@
 * a generator, with the usual spec: ``zipf:z=1.4,keys=1e5,messages=1e6``. Row i is a pure function of i, so a
   restarted query reads the same rows. ``documents``, ``points`` and ``trades`` generate rows with more
   columns than a key (:mod:`evenflow.apps.generated`);
-* ``rate``: Spark's rate source, with keys that follow Zipf's law (z = 1.4, 1e5 keys).
+* ``rate``: Spark's rate source, with keys that follow Zipf's law (z = 1.4, 1e5 keys);
+* a topic of Kafka: ``kafka://HOST:PORT/TOPIC``, with options as in :mod:`evenflow.kafka.address`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import glob
 import math
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,10 @@ from pyspark.sql import functions as F
 
 from evenflow.apps.generated import ROWS, RowGenerator, open_rows
 from evenflow.errors import EvenflowError, nearest
+from evenflow.kafka.address import KafkaAddress, is_kafka
+from evenflow.kafka.topic import newest_offsets, partitions_of
 from evenflow.spark.arrow_functions import arrow_function
+from evenflow.spark.kafka.source import REFUSE, Records, decode, json_fields, load
 from evenflow.streams import Zipf
 from evenflow.streams.generator import Generator
 from evenflow.streams.spelling import GENERATORS, open_stream
@@ -39,7 +44,8 @@ _START = 1_600_000_000  # Unix time of a generator's first row
 class Input:
     """A streaming frame, the key columns, and the number of batches (None if unknown).
 
-    ``table`` has all current rows as a batch frame; None for unbounded sources.
+    ``table`` has all current rows as a batch frame; None for unbounded sources. ``recent`` has as many of
+    them as a first plan needs, ``bad`` the records that cannot be decoded, as a stream.
     """
 
     frame: DataFrame
@@ -47,6 +53,8 @@ class Input:
     batches: int | None = None
     endless: bool = False
     table: DataFrame | None = None
+    recent: DataFrame | None = None
+    bad: DataFrame | None = None
 
 
 def open_input(
@@ -58,12 +66,20 @@ def open_input(
     rows_per_batch: int | None = None,
     follow: bool = False,
     keys: tuple[str, ...] = ("key",),
+    bad_records: str = REFUSE,
 ) -> Input:
-    """Open a source; with ``follow``, wait for more files after all have been read.
+    """Open a source; with ``follow``, wait for more files or records after all have been read.
 
-    ``rows_per_batch`` applies to generators; None is a tenth of the rows, so that plans have batches to learn
-    from. ``keys`` are the default key columns; () for apps that make their own keys.
+    ``rows_per_batch`` applies to generators, where None is a tenth of the rows, so that plans have batches to
+    learn from, and to topics. ``keys`` are the default key columns; () for apps that make their own keys.
+    ``bad_records`` is "refuse", or a folder if records that cannot be decoded are kept aside.
     """
+    if is_kafka(source):
+        return _topic(spark, KafkaAddress.parse(source), key, rows_per_batch, follow, keys, bad_records)
+    if bad_records != REFUSE:
+        raise EvenflowError(
+            f"--bad-records is {bad_records!r}, but {source} is not a topic of Kafka; omit it."
+        )
     if source == RATE:
         frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
         keyed = frame.select("timestamp", "value", keys_at(F.col("value"), Zipf()).alias("key"))
@@ -82,7 +98,9 @@ def check_source(source: str) -> None:
     """Reject a missing source before starting Spark."""
     if source == RATE:
         return
-    if _is_generated(source):
+    if is_kafka(source):
+        partitions_of(KafkaAddress.parse(source))
+    elif _is_generated(source):
         open_rows(source) or open_stream(source)
     else:
         _first_file(_path_and_column(source)[0])
@@ -152,6 +170,35 @@ def _made(numbers: DataFrame, stream: Generator | RowGenerator) -> DataFrame:
         return numbers.select(number, rows_at(F.col("value"), stream).alias("row")).select("number", "row.*")
     time = F.timestamp_seconds(F.lit(_START) + F.col("value") / F.lit(stream.rate or _CLOCK))
     return numbers.select(number, time.alias("time"), keys_at(F.col("value"), stream).alias("key"))
+
+
+def _topic(
+    spark: SparkSession,
+    address: KafkaAddress,
+    key: list[str],
+    rows_per_batch: int | None,
+    follow: bool,
+    keys: tuple[str, ...],
+    bad_records: str,
+) -> Input:
+    newest = newest_offsets(address, MOST_PER_BATCH)  # asks the broker first, which has the better sentences
+    fields = json_fields(spark, address)
+
+    def read(streaming: bool, **options: Any) -> Records:
+        records = load(spark, address, streaming=streaming, options=options)
+        return decode(records, address, fields, bad_records)
+
+    stream = read(
+        True, **{"maxOffsetsPerTrigger": rows_per_batch or MOST_PER_BATCH, **address.spark_options()}
+    )
+    return Input(
+        stream.rows,
+        _chosen(key, stream.rows, address.name, keys),
+        endless=follow,
+        table=read(False).rows,
+        recent=read(False, startingOffsets=newest).rows,
+        bad=stream.bad,
+    )
 
 
 def _files(spark: SparkSession, path: str) -> tuple[DataFrame, DataFrame]:

@@ -8,6 +8,8 @@ for every scheme:
   in this process or another; no scheme reads the wall clock or a random device;
 * agreement: routers of one run that differ only in ``source`` have the same candidates for every key;
 * serialisation: ``Router.from_bytes(router.to_bytes())`` continues exactly where the router left off;
+* learning: a stream that is cut into micro-batches, each with new routers that learn what the last ones knew
+  (:mod:`evenflow.schemes.handover`), ends near the uncut stream in balance, memory and hot keys;
 * bounded memory: a router's size does not grow with the number of distinct keys.
 
 A router keeps everything it remembers in ``state``, a NamedTuple of numpy arrays (NamedTuples may nest).
@@ -41,6 +43,8 @@ from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import list_schemes, scheme
 
 _CLOCK_STEP = 1 << 17  # messages whose logical clock is computed at once; fits the CPU cache
+CARRIED = 100  # messages per worker that the loads which a router learns stand for
+_CARRIED_LOADS = "carried loads"  # in a saved router
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,15 @@ class WorkerReport:
         +1 busy, -1 idle, 0 no signal; +2 and -2 if the worker is not sure.
     capacity
         Messages per second that a worker can serve.
+    arrived
+        Messages of a micro-batch that has just ended: all of them have been served.
 
     Examples
     --------
     >>> router = scheme("fill").router(workers=2)
     >>> router.report(WorkerReport(capacity=np.array([100.0, 300.0])))
     >>> np.bincount(router.route(np.arange(4000, dtype=np.uint64))).tolist()
-    [1021, 2979]
+    [1020, 2980]
     """
 
     time: float = 0.0
@@ -73,6 +79,7 @@ class WorkerReport:
     seconds_per_message: Float64Array | None = None
     signal: Int8Array | None = None
     capacity: Float64Array | None = None
+    arrived: Float64Array | None = None
 
 
 class BusySignals(NamedTuple):
@@ -93,7 +100,7 @@ class Scheme(ABC):
     --------
     >>> fill = scheme("fill", split=False)
     >>> fill.rescales, fill.one_owner, fill.parameters()
-    (True, True, {'epsilon': 0.02, 'split': False, 'horizon': 10000})
+    (True, True, {'epsilon': 0.02, 'split': False, 'horizon': 10000, 'queue': 12.0})
     """
 
     name: ClassVar[str]
@@ -107,7 +114,8 @@ class Scheme(ABC):
     plannable: ClassVar[bool] = False  # can its decisions be tabulated before rows arrive?
     counts_keys: ClassVar[bool] = False  # does that table depend on key frequencies?
     rescales: ClassVar[bool] = False  # can a running router change its number of workers?
-    learns: ClassVar[bool] = False  # do routers learn more than loads, to hand on?
+    learns: ClassVar[bool] = False  # do routers hand on what they know to those of the next micro-batch?
+    forgets: ClassVar[bool] = False  # does it forget by itself, so that nothing is aged when handed on?
     one_owner_with: ClassVar[str] = ""  # the parameter that gives every key one owner, if any
 
     def router(self, workers: int, seed: int = 0, *, source: int = 0, sources: int = 1) -> Router:
@@ -339,6 +347,9 @@ class Router(ABC):
         self.scheme = scheme
         self.place = place
         self.routed = 0
+        self.began = 0.0  # the logical clock before the first message
+        self.carried: Int64Array | None = None  # the part of the loads in ``state`` that others sent
+        self._latest: float | None = None  # time of the last message, if messages have times
 
     @property
     def workers(self) -> int:
@@ -396,6 +407,11 @@ class Router(ABC):
             Backlog, speed, signals or capacity of the workers; see `WorkerReport`.
         """
 
+    @property
+    def heard(self) -> dict[str, list[float]]:
+        """What this router made of reports, per worker, for people to read; empty without reports."""
+        return {}
+
     def rescale(self, workers: int) -> None:
         """Change the number of workers: the highest-numbered ones leave, or new ones join at the end.
 
@@ -426,17 +442,46 @@ class Router(ABC):
             before = self.workers
             self.place = dataclasses.replace(self.place, workers=workers)
             self._rescale(before)
+            if self.carried is not None:
+                stay = min(before, workers)
+                self.carried = np.pad(self.carried[:stay], (0, workers - stay))
 
     def _rescale(self, before: int) -> None:
         """Adapt ``state`` to ``self.workers``; ``before`` is the previous number of workers."""
         raise NotImplementedError
 
-    def learn(self, others: Sequence[Router], share: float = 1.0) -> None:
-        """Start, before the first message, from what other sources' routers learned.
+    @property
+    def clock(self) -> float:
+        """Time of the last message, if messages have times, or else of the next one on the logical clock."""
+        if self._latest is not None:
+            return self._latest
+        return self.began + self.routed * self.place.sources / self.scheme.clock_rate
 
-        Hot keys and the homes of keys are taken over, with counts multiplied by ``share``. Loads start at 0,
-        so that the messages that follow are balanced among themselves. A scheme that knows only loads
-        (``learns`` is False) takes over nothing.
+    def learn(self, others: Sequence[Router], share: float = 1.0) -> None:
+        """Start, before the first message, from what the routers of an earlier part of the stream know.
+
+        Parameters
+        ----------
+        others
+            Routers of the same scheme and number of workers, in any order: the sources of one micro-batch.
+        share
+            What part of their counts to take, such as 1 / sources if so many routers learn the same.
+
+        Notes
+        -----
+        Counts are added and multiplied by ``share``; hot keys, homes, candidates and assignments are taken
+        over; the clock goes on from the latest of theirs. `loads` starts at 0. Decisions by load
+        start from the others' loads, scaled down to at most 100 messages per worker: the messages
+        that follow soon outweigh them, so that a micro-batch is balanced in itself.
+
+        Examples
+        --------
+        >>> first = scheme("dynamic-key").router(workers=4)
+        >>> _ = first.route(np.zeros(20_000, np.uint64))
+        >>> later = scheme("dynamic-key").router(workers=4)
+        >>> later.learn([first])
+        >>> later.clock, int(later.loads.sum())
+        (2.0, 0)
         """
         if self.routed:
             raise EvenflowError(
@@ -447,10 +492,33 @@ class Router(ABC):
                 "these routers differ in scheme or number of workers; learn from routers of the same kind."
             )
         if others:
-            self._learn(others, share)
+            self.began = max(other.clock for other in others)
+            if self.scheme.learns:
+                self._learn(others, share)
 
-    def _learn(self, others: Sequence[Any], share: float) -> None:  # noqa: B027 - loads alone are not passed on
-        """Take over from one or more routers of the same scheme."""
+    def _learn(self, others: Sequence[Any], share: float) -> None:
+        """Take over from one or more routers of the same scheme: by default loads, if decisions need them."""
+        if self.scheme.needs_load:
+            self._carry(others, share)
+
+    def _carry(self, others: Sequence[Any], share: float, most: float = CARRIED) -> None:
+        """Start from the loads by which others decided, scaled down to ``most`` messages per worker.
+
+        Sources round at different workers, or all of them would fill the same ones.
+        """
+        place = self.place
+        phase = (np.arange(self.workers) + place.source) % place.sources / place.sources
+        phase += 0.5 / place.sources
+        loads = share * np.sum([other._decided_by for other in others], axis=0, dtype=np.float64)
+        scaled = loads * min(1.0, most * self.workers / max(1.0, float(loads.sum())))
+        self.carried = np.floor(scaled + phase).astype(np.int64)
+        self._decided_by[:] = self.carried
+
+    @property
+    def _decided_by(self) -> Int64Array:
+        """The loads by which this router decides, with those that it learned."""
+        loads: Int64Array = self.state.loads
+        return loads
 
     @property
     def choices(self) -> float | None:
@@ -466,7 +534,7 @@ class Router(ABC):
     def loads(self) -> Int64Array:
         """Messages sent by this source to each worker."""
         loads: Int64Array = self.state.loads
-        return loads
+        return loads if self.carried is None else loads - self.carried
 
     @property
     def nbytes(self) -> int:
@@ -488,8 +556,13 @@ class Router(ABC):
             "parameters": self.scheme.parameters(),
             "place": dataclasses.asdict(self.place),
             "routed": self.routed,
+            "began": self.began,
+            "latest": self._latest,
         }
-        return write_blob("router", header, dict(flatten(self.state)))
+        arrays = dict(flatten(self.state))
+        if self.carried is not None:
+            arrays[_CARRIED_LOADS] = self.carried
+        return write_blob("router", header, arrays)
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> Self:
@@ -514,6 +587,8 @@ class Router(ABC):
             )
         router.state = unflatten(router.state, arrays)
         router.routed = header["routed"]
+        router.began, router._latest = header.get("began", 0.0), header.get("latest")
+        router.carried = arrays.get(_CARRIED_LOADS)
         return router
 
     def _clock(self, count: int, times: Any) -> Float64Array:
@@ -522,12 +597,15 @@ class Router(ABC):
         if times is None:
             ticks = np.arange(self.routed, self.routed + count, dtype=np.float64)
             ticks *= self.place.sources / self.scheme.clock_rate
+            ticks += self.began
             return ticks
         clock = np.ascontiguousarray(times, np.float64)
         if clock.shape != (count,):
             raise EvenflowError(
                 f"times has {clock.size} values for {count} keys; pass one per key, or leave times out."
             )
+        if count:
+            self._latest = float(clock[-1])
         return clock
 
 

@@ -59,6 +59,7 @@ class BoundedLoad(Scheme):
     paper = "heterogeneous 4.2"
     summary = "a ring that skips workers above (1 + epsilon) of the average"
     needs_load = True
+    learns = True
     rescales = True
 
     def __post_init__(self) -> None:
@@ -98,14 +99,19 @@ class BoundedLoadRouter(Router):
     def loads(self) -> Int64Array:
         """Messages sent by this source to each worker."""
         loads: Int64Array = self.state.filled + self.state.earlier
-        return loads
+        return loads if self.carried is None else loads - self.carried
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         epsilon = float(self.scheme.epsilon)
         _route(keys, out, self.state.filled, self.ring, self.skips, self.place.salt, epsilon)
 
+    @property
+    def _decided_by(self) -> Int64Array:
+        return self.state.filled
+
     def _rescale(self, before: int) -> None:
         earlier = resized(self.loads, self.workers)
+        self.carried = None
         self.state = BoundedLoadState(np.zeros(self.workers, np.int64), earlier)
         self._build()
 

@@ -48,6 +48,7 @@ Not specified by the paper, and chosen here:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,6 +65,7 @@ from evenflow.schemes.registry import register, scheme
 ALLOCATIONS = ("bounded-load", "key", "partial-key", "random-choices", "shuffle", "two-choices")
 BUSY = 1
 IDLE = -1
+UTILISATION = 0.8  # of a worker with the mean load, in the paper's experiments
 PERHAPS = 2  # times BUSY or IDLE: beyond the threshold, but by less than the noise
 
 
@@ -120,6 +122,7 @@ class ConsistentGrouping(Scheme):
     needs_load = True
     needs_reports = True
     rescales = True
+    learns = True
     one_owner_with = 'allocation="key"'
 
     def __post_init__(self) -> None:
@@ -242,6 +245,7 @@ class ConsistentGroupingState(NamedTuple):
     loads: Int64Array
     assignment: Assignment
     allocation: Any
+    carried: Int64Array  # the part of the allocation's loads that it learned; empty if none
 
 
 class ConsistentGroupingRouter(Router):
@@ -267,7 +271,13 @@ class ConsistentGroupingRouter(Router):
     @property
     def state(self) -> ConsistentGroupingState:
         """Everything this router remembers."""
-        return ConsistentGroupingState(self._loads, self._assignment, self._allocation.state)
+        carried = self._allocation.carried
+        return ConsistentGroupingState(
+            self._loads,
+            self._assignment,
+            self._allocation.state,
+            np.zeros(0, np.int64) if carried is None else carried,
+        )
 
     @state.setter
     def state(self, state: ConsistentGroupingState) -> None:
@@ -275,6 +285,7 @@ class ConsistentGroupingRouter(Router):
         self._assignment = state.assignment
         self._allocation = self._new_allocation(state.assignment.owner.size)  # may have changed in a rescale
         self._allocation.state = state.allocation
+        self._allocation.carried = state.carried if state.carried.size else None
 
     @property
     def held(self) -> Int32Array:
@@ -292,8 +303,13 @@ class ConsistentGroupingRouter(Router):
         _to_owners(out, self._loads, self._assignment.owner)
 
     def report(self, report: WorkerReport) -> None:
-        """Move virtual workers from busy to idle workers, according to their signals."""
+        """Move virtual workers from busy to idle workers, according to their signals.
+
+        A report of a whole micro-batch has no signals; these are made from its rows and seconds.
+        """
         if report.signal is None:
+            if report.arrived is not None and report.seconds_per_message is not None:
+                self._hear_batch(report.arrived, report.seconds_per_message)
             return
         signal = np.ascontiguousarray(report.signal, np.int8)
         if signal.shape != (self.workers,):
@@ -301,6 +317,45 @@ class ConsistentGroupingRouter(Router):
                 f"signal has {signal.size} values for {self.workers} workers; pass one per worker."
             )
         _receive(signal, self._assignment, self.place.offset)
+
+    def _hear_batch(self, arrived: Float64Array, seconds: Float64Array) -> None:
+        """Signal as often as slots have passed in a micro-batch, with the loads that each move leads to.
+
+        All messages of a batch are there at its start, so capacity is relative: a worker with the mean of
+        the busy seconds is at the utilisation at which the paper runs its workers.
+        """
+        scheme, before = self.scheme, self.held.astype(np.float64)
+        slots = int(arrived.sum()) // (scheme.slot * self.workers)
+        for _ in range(min(max(1, slots), scheme.patience)):
+            rows = arrived * self.held / before
+            mean = float((rows * seconds).mean())
+            signal = signals(
+                rows, np.zeros(self.workers), 1 / seconds, mean / UTILISATION, scheme.idle, scheme.busy,
+                scheme.certainty,
+            )  # fmt: skip
+            if not signal.any():
+                break
+            _receive(signal, self._assignment, self.place.offset)
+
+    @property
+    def heard(self) -> dict[str, list[float]]:
+        """The number of virtual workers of each worker."""
+        return {"virtual_workers": self.held.tolist()}
+
+    def _learn(self, others: Sequence[ConsistentGroupingRouter], share: float) -> None:
+        """Take the owners and queues of the source that heard most, and the loads of the virtual workers.
+
+        Sources that heard the same have the same owners; where they differ, most signals, then most moves,
+        then the owners themselves decide, whatever the order of ``others``.
+        """
+        chosen = max(
+            (other._assignment for other in others), key=lambda a: (*a.counts.tolist(), a.owner.tobytes())
+        )
+        self._assignment = chosen._replace(**{name: getattr(chosen, name).copy() for name in chosen._fields})
+        virtual = chosen.owner.size
+        self._allocation = self._new_allocation(virtual)
+        same = [other._allocation for other in others if other._assignment.owner.size == virtual]
+        self._allocation._learn(same, share)
 
     def _rescale(self, before: int) -> None:
         self._loads = resized(self._loads, self.workers)

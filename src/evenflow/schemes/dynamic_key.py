@@ -32,8 +32,9 @@ has caught up.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,7 +42,16 @@ from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, 
 from evenflow.keys import candidate
 from evenflow.schemes.base import Router, RouterPlace, Scheme, check
 from evenflow.schemes.registry import register
-from evenflow.sketches.generations import OLD, START, KeySpace, new_key_space, note_key, run_cycles
+from evenflow.sketches.generations import (
+    OLD,
+    START,
+    KeySpace,
+    merged_spaces,
+    new_key_space,
+    note_key,
+    run_cycles,
+    used_items,
+)
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
 
@@ -92,6 +102,8 @@ class DynamicKey(Scheme):
     summary = "keys that stay hot get one more candidate at a time, the rest have two"
     needs_load = True
     needs_time = True
+    learns = True
+    forgets = True
 
     def __post_init__(self) -> None:
         rule = "use a whole number from 10 to 10**6"
@@ -189,8 +201,70 @@ class DynamicKeyRouter(Router):
         pairs = zip(self.state.wide.keys[used], self.state.wide.widths[used], strict=True)
         return {int(key): int(width) for key, width in pairs}
 
+    def _learn(self, others: Sequence[DynamicKeyRouter], share: float) -> None:
+        """Join the key spaces; of the widths that sources gave a key, the last decided ones count.
+
+        A source has decided a key's width if it checked it since it began. The widest of these is taken, or
+        of all if no source did. Loads are taken over in full, since the rule is about shares of the whole
+        stream.
+        """
+        self._carry(others, share, math.inf)
+        state = self.state
+        merged_spaces([other.state.space for other in others], state.space, share)
+        decided: dict[int, tuple[bool, int]] = {}
+        seen: dict[int, float] = {}
+        wide = sorted({key for other in others for key in other.widths})
+        for other in others:
+            widths = other.widths
+            checked = other._checked(np.array(wide, np.uint64)).tolist()
+            for key, time in zip(wide, checked, strict=True):
+                fresh = time >= other.began and other.routed > 0
+                if key in widths or fresh:
+                    decided[key] = max(decided.get(key, (False, 0)), (fresh, widths.get(key, 2)))
+            times = zip(other._wide(other.state.wide.keys), other._wide(other.state.wide.seen), strict=True)
+            for key, time in times:
+                seen[key] = max(seen.get(key, -math.inf), time)
+        kept = sorted((-seen[key], key) for key in wide if decided[key][1] > 2)[: state.wide.keys.size]
+        keys = np.array([key for _, key in kept], np.uint64)
+        widths_kept = np.array([decided[key][1] for _, key in kept], np.int32)
+        _load_widths(state, keys, widths_kept, np.array([-time for time, _ in kept], np.float64))
+        items = np.flatnonzero(used_items(state.space))
+        items = items[np.argsort(state.space.keys[items])]
+        held = state.space.keys[items]
+        state.checked[items] = np.max([other._checked(held) for other in others], axis=0)
+        state.totals[0] = state.loads.sum()
+
+    def _checked(self, keys: UInt64Array) -> Float64Array:
+        """Return when the width of each of ``keys``, which are sorted, was last reconsidered, or -inf."""
+        checked = np.full(keys.size, -np.inf)
+        items = np.flatnonzero(used_items(self.state.space))
+        at = np.searchsorted(keys, self.state.space.keys[items])
+        found = np.flatnonzero(at < keys.size)
+        found = found[keys[at[found]] == self.state.space.keys[items[found]]]
+        checked[at[found]] = self.state.checked[items[found]]
+        return checked
+
+    def _wide(self, values: Any) -> list[Any]:
+        """Return ``values`` of the entries of the map of wide keys that are in use."""
+        used: list[Any] = values[np.flatnonzero(self.state.wide.widths)].tolist()
+        return used
+
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         _route(keys, times, out, self.state, self._rules, self.place.salt)
+
+
+@kernel
+def _load_widths(state: DynamicKeyState, keys: UInt64Array, widths: Int32Array, seen: Float64Array) -> None:
+    wide = state.wide
+    for at in range(keys.size):
+        wide.keys[at] = keys[at]
+        wide.widths[at] = widths[at]
+        wide.seen[at] = seen[at]
+        table_insert(wide.table, keys[at], at)
+        item = table_find(state.space.table, keys[at])
+        if item >= 0:
+            state.wide_at[item] = at
+    state.totals[1] = keys.size
 
 
 class Rules(NamedTuple):

@@ -1,40 +1,46 @@
-"""Fill: shuffle grouping's balance at nearly key grouping's memory. evenflow's own scheme, and its default.
+"""Fill: shuffle grouping's balance, at nearly key grouping's memory, with short queues. evenflow's default.
 
 The papers give every tail key two homes and every head key d homes or all n, before it is known whether they
-are needed. Fill gives a key another home only when all its homes are full, remembers that home, and makes the
-keys with the most rows give way first.
+are needed. Fill gives a key another home only when rows would wait too long at the homes it has, remembers
+that home, and lets the keys with the most rows give way first.
 
-Terms: ``x`` is the average load per worker so far; a worker's level is its load divided by its capacity share
-(shares average 1), so a worker with its fair load is at level x. The slack is ``epsilon * min(x, horizon)``.
+Terms: ``x`` is the average number of rows per worker so far. Fill pretends that every worker serves a little
+more than its share, ``1 + 3/4 epsilon`` rows while x grows by 1, and calls what is left of the rows it sent
+there the worker's wait, in rows of an average worker. A key's part is its share of the recent rows relative
+to a worker's share, divided by the number of its homes.
 
 1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; initially the worker that
    key grouping would choose). Further homes are kept in a bounded table.
-2. **Routing.** The homes of a key form a ring with a pointer. Starting at the pointer, the first home at or
-   below ``x + min(4, slack / 2)`` takes the row, so that a home is filled before the next one is used; if
-   there is none, the lowest home takes it.
-3. **Limit.** A worker takes a row only while its level is at most ``x + slack``. If every home of the key is
-   above that, the key gets a new home: the lowest worker of all. Hence max <= (1 + epsilon) mean + 1 at all
-   times.
-4. **Hot keys give way first.** A key that brings more than a tenth of a worker's share to each of its homes
-   is limited to three quarters of the slack: another home for it moves more rows than one for any other key.
-5. **New keys are free to place.** A key that was never seen has no state yet, so it is limited to half of the
-   slack: placing it elsewhere costs a table entry but no replica.
-6. **Start.** During the first 100 messages per worker chance outweighs skew; the slack is widened by ``3
-   sqrt(x) (1 - x / 100)``, which is gone when the guarantee begins.
+2. **Routing.** The homes of a key form a ring with a pointer. Starting at the pointer, the first home where
+   at most one row waits takes the row; if there is none among 16, the one of them with the shortest wait.
+3. **Limit.** If the wait there is above the key's limit, the key gets another home: the worker that is free
+   first, if that is two rows earlier.
+4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(1 / (160 part))`` for a key with
+   a part above 1/160: another home for it moves more rows, and its homes balance the workers for all keys.
+   A ``queue`` above 12 is used as far as half of the slack (rule 6) permits.
+5. **New keys are free to place.** A key that was never seen has no state yet, so its limit is a third of
+   ``queue``: placing it elsewhere costs a table entry but no replica.
+6. **Balance.** No worker takes a row while its load, divided by its share of the capacity, is above
+   ``x + slack``, where the slack is ``epsilon x``. Hence max <= (1 + epsilon) mean + 1 at all times. A new
+   key gets another home at half of the slack, a key with a part above a tenth at three quarters. In the first
+   100 messages per worker, where chance outweighs skew, the slack is ``3 sqrt(x) (1 - x / 100)`` wider.
 
-Key frequencies are read from an array of 256 counters per worker with one hash (never too low; a counter of 0
-proves that the key is new). The counters are halved every ``horizon`` messages per worker, so that keys that
-have cooled are forgotten. All memory is bounded by the number of workers: when the table is full, the least
-recently used of eight consecutive entries is evicted, and its key falls back to its bucket's home.
+Recent rows are counted in an array of 512 counters per worker with one hash (never too low; a counter of 0
+proves that the key is new). The counters are halved when they hold 1000 messages per worker (with s sources
+1000 / sqrt(s)), so that keys that have cooled are forgotten. All memory is bounded by the number of workers:
+when the table is full, the least recently used of eight consecutive entries is evicted, and its key falls
+back to its bucket's home.
 
 Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
-a new home is therefore the lower of the key's next two hashes, which the sources share, and rule 5 is off.
-``merged`` combines what several sources learned.
+a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 that has room, which all
+sources share; rule 5 is off, and a source's bound in rule 6 is ``queue`` rows wider. ``merged`` combines what
+several sources learned.
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
-change of capacity or of the number of workers all levels restart at 0, so that no worker has to make up for
-the past at once. ``rescale`` moves only the buckets of leaving workers, or as many as a new worker must
-carry; when workers join, buckets and counters are split in half in place, so that there are always enough.
+change of capacity or of the number of workers all loads restart at 0, so that no worker has to make up for
+the past at once, but rows that wait still count: the reported backlog or, without one, what fill believes.
+``rescale`` moves only the buckets of leaving workers, or as many as a new worker must carry; when workers
+join, buckets and counters are split in half in place, so that there are always enough.
 
 ``split=False`` keeps every key on one worker (:mod:`evenflow.schemes.fill_owner`). For engines that need a
 table, :func:`evenflow.plan.bin_packing.pour` makes a plan in advance from counted keys.
@@ -54,32 +60,40 @@ from evenflow.keys import GOLDEN, mix, to_range
 from evenflow.plan import Plan, make_plan
 from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import Counted
-from evenflow.schemes.base import Router, RouterPlace, Scheme, WorkerReport, check
+from evenflow.schemes.base import CARRIED, Router, RouterPlace, Scheme, WorkerReport, check
 from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import register
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
-CELLS = 256  # counters per worker
+CELLS = 512  # counters per worker
 BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
 ENTRIES = 64  # table entries per worker
+FEWEST_ENTRIES = 8192
+RECENT = 500  # messages per worker that the counters hold at least
 SETTLED = 100.0  # messages per worker from which the guarantee holds
 EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's load
-HOT = 0.1  # of a worker's share per home: such a key gives way first
-HOT_SLACK = 0.75
+DRAIN = 0.75  # of epsilon: how much faster than its share a worker is assumed to serve
+ALWAYS = 12.0  # rows that may wait even while the slack is small
+TURN = 1.0  # rows that may wait at a home before the next one is used
+LOOK = 16  # homes looked at for one row
+LIGHT = 1 / 160  # part of a worker's share from which a key gives way before others
+NEW_PATIENCE = 1 / 3  # of a key without state
 NEW_SLACK = 0.5
-TURN = 4.0  # rows above the average up to which a home is filled before the next one is used
-CERTAIN = 4  # messages before a key can be called hot
-REACH = 2  # number of hashes from which several sources choose a new home
+HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
+HOT_SLACK = 0.75
+GAIN = 2.0  # rows that a new home must be free earlier
+CERTAIN = 4  # messages before a key's share is believed
+REACH = 8  # number of hashes from which several sources choose a new home
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
 
 
 @register
 @dataclass(frozen=True)
 class Fill(Scheme):
-    """Open a home only when a key's homes are full: max <= (1 + epsilon) mean + 1 after 100 n messages.
+    """Open a home only when rows would wait at a key's homes; hot keys give way first.
 
-    evenflow's own scheme, and its default.
+    evenflow's own scheme, and its default: max <= (1 + epsilon) mean + 1 after 100 n messages.
 
     Parameters
     ----------
@@ -88,7 +102,10 @@ class Fill(Scheme):
     split
         Whether a key may have several workers.
     horizon
-        Messages per worker after which the slack stops growing.
+        Messages per worker that decisions look back at, at most.
+    queue
+        Rows that may wait at a worker before other homes are opened: a small number makes queues short, a
+        large one saves memory.
 
     Examples
     --------
@@ -101,10 +118,11 @@ class Fill(Scheme):
     epsilon: float = 0.02
     split: bool = True
     horizon: int = 10_000
+    queue: float = 12.0
 
     name = "fill"
     paper = "evenflow's own"
-    summary = "a new home for a key only when its homes are full; hot keys give way first"
+    summary = "a new home for a key only when rows would wait at its homes; hot keys give way first"
     needs_load = True
     needs_reports = True
     plannable = True
@@ -121,6 +139,12 @@ class Fill(Scheme):
             "choose a tolerance above 0 and at most 10, such as 0.02",
         )
         check("horizon", self.horizon, self.horizon >= 100, "use at least 100 messages per worker")
+        check("queue", self.queue, 0 < self.queue < 1e9, "use a number of rows above 0, such as 12")
+
+    @property
+    def report_interval(self) -> float:
+        """Seconds between two reports from the workers: a queue that builds up meanwhile is short."""
+        return 0.25
 
     def new_router(self, place: RouterPlace) -> Router:
         """Return a router for fill."""
@@ -203,8 +227,9 @@ class FillState(NamedTuple):
     """Everything that a fill router remembers."""
 
     loads: Int64Array
-    levels: Float64Array
-    weights: Float64Array  # 1 / capacity share: what a row adds to a worker's level
+    levels: Float64Array  # loads relative to capacity shares, since these changed
+    free: Float64Array  # when the rows sent to a worker will have been served, on the clock of _now
+    weights: Float64Array  # 1 / capacity share: what a row adds to a worker's level and wait
     cells: Int32Array
     buckets: Int32Array
     counts: Int64Array  # [messages, messages since the levels were reset, messages in the cells]
@@ -216,7 +241,7 @@ MESSAGES, SINCE, COUNTED = 0, 1, 2
 
 def new_homes(workers: int, entries: int | None = None) -> Homes:
     """Return an empty table of homes for ``workers`` workers."""
-    entries = entries or max(4096, ENTRIES * workers)
+    entries = entries or max(FEWEST_ENTRIES, ENTRIES * workers)
     nodes = 2 * entries + workers
     return Homes(
         table=new_table(entries),
@@ -249,6 +274,7 @@ class FillRouter(Router):
         self.state = FillState(
             loads=np.zeros(n, np.int64),
             levels=np.zeros(n),
+            free=np.zeros(n),
             weights=np.ones(n),
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
@@ -257,15 +283,26 @@ class FillRouter(Router):
         )
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
-        alone = self.place.sources == 1
-        _route(keys, out, self.state, self.place.salt, self.scheme.epsilon, self.scheme.horizon, alone)
+        scheme, sources = self.scheme, self.place.sources
+        recent = min(RECENT, scheme.horizon) / np.sqrt(sources)
+        _route(keys, out, self.state, self.place.salt, scheme.epsilon, scheme.queue, recent, sources == 1)
 
     def report(self, report: WorkerReport) -> None:
-        """Follow the workers' capacities; small changes are ignored as noise."""
+        """Follow the workers' capacities; small changes are ignored as noise. Rows that wait still count."""
         shares = capacity_shares(report, self.workers)
-        if shares is not None and np.abs(shares * self.state.weights - 1).max() > CAPACITY_CHANGE:
-            self.state.weights[:] = 1 / shares
-            self._reset_levels()
+        if shares is None or np.abs(shares * self.state.weights - 1).max() <= CAPACITY_CHANGE:
+            return
+        waiting = self.waits() / self.state.weights
+        if report.backlog is not None:
+            waiting = np.asarray(report.backlog, np.float64) / self.place.sources
+        self.state.weights[:] = 1 / shares
+        self._restart(waiting * self.state.weights)
+
+    def waits(self) -> Float64Array:
+        """Return how long a row would wait at each worker, in rows of an average one."""
+        now = _now(self.state.counts[SINCE] / self.state.free.size, self.scheme.epsilon)
+        result: Float64Array = np.maximum(self.state.free - now, 0.0)
+        return result
 
     def _rescale(self, before: int) -> None:
         n = self.workers
@@ -274,15 +311,18 @@ class FillRouter(Router):
         state = self.state
         weights = np.ones(n)
         weights[: min(n, before)] = state.weights[:n]
+        waits = np.zeros(n)
+        waits[: min(n, before)] = self.waits()[:n]
         self.state = state._replace(
             loads=state.loads[:n].copy() if n < before else np.pad(state.loads, (0, n - before)),
             levels=np.zeros(n),
+            free=np.zeros(n),
             weights=weights,
             buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, 1 / weights),
         )
         if n < before:
             _forget_workers(self.state.homes, n)
-        self._reset_levels()
+        self._restart(waits)
 
     def _make_room(self) -> None:
         """Split buckets and counters in half, in place, until there are enough for all workers."""
@@ -297,8 +337,10 @@ class FillRouter(Router):
         self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
         state.counts[COUNTED] = cells.sum()
 
-    def _reset_levels(self) -> None:
+    def _restart(self, waits: Float64Array) -> None:
+        """Forget the loads, but not what waits."""
         self.state.levels[:] = 0
+        self.state.free[:] = waits
         self.state.counts[SINCE] = 0
 
     def bucket_weights(self) -> Float64Array:
@@ -338,6 +380,7 @@ class FillRouter(Router):
                 "the routers differ in scheme or number of workers; merge routers of the same kind."
             )
         joined = FillRouter.from_bytes(first.to_bytes())
+        waits = np.sum([router.waits() for router in routers], axis=0)
         for other in routers[1:]:
             state = other.state
             joined.routed += other.routed
@@ -346,17 +389,22 @@ class FillRouter(Router):
             joined.state.cells[:] += state.cells
             joined.state.counts[:] += state.counts
             _join_homes(joined.state.homes, state.homes, joined.state.counts[MESSAGES])
+        joined.state.free[:] = waits + _now(joined.state.counts[SINCE] / joined.workers, first.scheme.epsilon)
         return joined
 
     def _learn(self, others: Sequence[FillRouter], share: float) -> None:
         joined = FillRouter.merged(others).state
         cells = np.ceil(joined.cells * share).astype(np.int32)
         joined.homes.used[:] -= joined.counts[MESSAGES]
+        past = share * float(joined.counts[SINCE])
+        carried = share * min(1.0, CARRIED * self.workers / max(1.0, past))
+        since = round(carried * joined.counts[SINCE])
         self.state = joined._replace(
             loads=self.state.loads,
-            levels=self.state.levels,
+            levels=joined.levels * carried,
+            free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # nothing waits
             cells=cells,
-            counts=np.array([0, 0, cells.sum()], np.int64),
+            counts=np.array([0, since, cells.sum()], np.int64),
         )
 
 
@@ -479,49 +527,76 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
 
 
 @inlined
-def _home_in_turn(homes: Homes, entry: int, levels: Float64Array, enough: float) -> int:
-    """Return the first home from the pointer at or below ``enough``, or the lowest; point at it."""
+def _home_in_turn(homes: Homes, entry: int, free: Float64Array, enough: float) -> int:
+    """Return the first home that is free by ``enough``, or the first to be free; point at it."""
     node = homes.current[entry]
-    lowest = node
-    for _ in range(homes.size[entry]):
-        if levels[homes.worker[node]] <= enough:
-            lowest = node
+    first = node
+    for _ in range(min(homes.size[entry], LOOK)):
+        if free[homes.worker[node]] <= enough:
+            first = node
             break
-        if levels[homes.worker[node]] < levels[homes.worker[lowest]]:
-            lowest = node
+        if free[homes.worker[node]] < free[homes.worker[first]]:
+            first = node
         node = homes.after[node]
-    homes.current[entry] = lowest
-    return homes.worker[lowest]
+    homes.current[entry] = first
+    return homes.worker[first]
 
 
 @inlined
-def _lowest_worker(levels: Float64Array) -> int:
-    lowest = 0
-    for worker in range(1, levels.size):
-        if levels[worker] < levels[lowest]:
-            lowest = worker
-    return lowest
+def _is_home(homes: Homes, entry: int, worker: int) -> bool:
+    node = homes.current[entry]
+    for _ in range(homes.size[entry]):
+        if homes.worker[node] == worker:
+            return True
+        node = homes.after[node]
+    return False
 
 
 @inlined
-def _lowest_hash(levels: Float64Array, hashed: np.uint64, limit: float) -> int:
-    """Return the lowest of the key's next hashes, or of all workers if those are full."""
-    lowest = -1
-    for index in range(1, REACH + 1):
-        worker = to_range(mix(hashed + np.uint64(index) * GOLDEN), levels.size)
-        if lowest < 0 or levels[worker] < levels[lowest]:
-            lowest = worker
-    if levels[lowest] > limit:
-        return _lowest_worker(levels)
-    return lowest
+def _first_free(free: Float64Array, levels: Float64Array, highest: float) -> int:
+    """Return the first worker to be free of those that may take a row; there is always one."""
+    first = -1
+    for worker in range(free.size):
+        if levels[worker] <= highest and (first < 0 or free[worker] < free[first]):
+            first = worker
+    return first
 
 
 @inlined
-def _slack(average: float, epsilon: float, horizon: int) -> float:
-    slack = epsilon * min(average, float(horizon))
+def _next_hash(
+    free: Float64Array, levels: Float64Array, hashed: np.uint64, opened: int, enough: float, highest: float
+) -> int:
+    """Return the first of the key's next hashes that has room, or of all workers the first to be free."""
+    for index in range(opened, opened + REACH):
+        worker = to_range(mix(hashed + np.uint64(index) * GOLDEN), free.size)
+        if free[worker] <= enough and levels[worker] <= highest:
+            return worker
+    return _first_free(free, levels, highest)
+
+
+@inlined
+def _now(average: float, epsilon: float) -> float:
+    """Return the clock by which workers serve: a little faster than rows arrive."""
+    return (1 + DRAIN * epsilon) * average
+
+
+@inlined
+def _slack(average: float, epsilon: float) -> float:
+    """Return how far above the average a worker takes a row."""
+    slack = epsilon * average
     if average < SETTLED:
         slack += EARLY * np.sqrt(average) * (1 - average / SETTLED)
     return slack
+
+
+@inlined
+def _patience(part: float, new: bool) -> float:
+    """Return how much of the queue a key accepts before it gets another home."""
+    if new:
+        return NEW_PATIENCE
+    if part > LIGHT:
+        return np.sqrt(LIGHT / part)
+    return 1.0
 
 
 @kernel
@@ -531,10 +606,11 @@ def _route(
     state: FillState,
     salt: np.uint64,
     epsilon: float,
-    horizon: int,
+    queue: float,
+    recent: float,
     alone: bool,
 ) -> None:
-    levels = state.levels
+    levels, free = state.levels, state.free
     homes = state.homes
     cells = state.cells
     n = levels.size
@@ -550,36 +626,44 @@ def _route(
         since += 1
         counted += 1
         average = since / n
-        slack = _slack(average, epsilon, horizon)
+        now = _now(average, epsilon)
+        slack = _slack(average, epsilon) + (0.0 if alone else queue)
 
         entry = table_find(homes.table, key)
         if entry < 0:
             worker = np.int64(state.buckets[cell // width])
             opened = 1
         else:
-            worker = np.int64(_home_in_turn(homes, entry, levels, average + min(TURN, NEW_SLACK * slack)))
+            worker = np.int64(_home_in_turn(homes, entry, free, now + TURN))
             opened = homes.size[entry]
             homes.used[entry] = messages
 
-        if levels[worker] > average + NEW_SLACK * slack and opened < n:
+        if free[worker] > now or levels[worker] > average + NEW_SLACK * slack:
             new = alone and seen == 0
-            hot = seen >= CERTAIN and (seen + 1.0) * n > HOT * counted * opened
-            limit = average + slack * (NEW_SLACK if new else HOT_SLACK if hot else 1.0)
-            if levels[worker] > limit:
-                other = _lowest_worker(levels) if alone else _lowest_hash(levels, hashed, average + slack)
-                if levels[other] < levels[worker]:
-                    if entry < 0:
-                        entry = _new_entry(homes, key)
-                        homes.used[entry] = messages
-                        if not new:
-                            _add_home(homes, entry, int(worker))
-                    _add_home(homes, entry, other)
+            part = (seen + 1.0) * n / (counted * opened) if seen >= CERTAIN else 0.0
+            enough = now + min(queue, max(ALWAYS, 0.5 * slack)) * _patience(part, new)
+            high = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
+            if free[worker] > enough or levels[worker] > high:
+                highest = average + slack
+                if alone:
+                    other = _first_free(free, levels, highest)
+                else:
+                    other = _next_hash(free, levels, hashed, opened, enough, highest)
+                if levels[worker] > highest or free[other] + GAIN <= free[worker]:
+                    if entry < 0 or not _is_home(homes, entry, other):
+                        if entry < 0:
+                            entry = _new_entry(homes, key)
+                            homes.used[entry] = messages
+                            if not new:
+                                _add_home(homes, entry, int(worker))
+                        _add_home(homes, entry, other)
                     worker = np.int64(other)
 
         levels[worker] += state.weights[worker]
+        free[worker] = max(free[worker], now) + state.weights[worker]
         state.loads[worker] += 1
         out[i] = worker
-        if counted >= 2 * horizon * n:
+        if counted >= 2 * recent * n:
             counted = _halve(cells)
     state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED] = messages, since, counted
 

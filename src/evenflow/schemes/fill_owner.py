@@ -116,6 +116,23 @@ class OwnerRouter(Router):
         self.state.brought[:] = 0
         self.state = self.state._replace(counters=new_counters(self._hot_keys()))
 
+    def _learn(self, others: Sequence[OwnerRouter], share: float) -> None:
+        """Take over the owners and add up the counts; several sources' epoch ends here, if it is over."""
+        first = others[0]
+        self.agree_with(first)
+        counters = [SpaceSaving.over(other.state.counters) for other in others]
+        merged = SpaceSaving.merged(counters, self._hot_keys())
+        brought = sum(other.state.brought for other in others)
+        self.state = self.state._replace(
+            shares=first.state.shares.copy(),
+            brought=np.ceil(share * brought).astype(np.int64),
+            counters=merged.scaled(share).counters,
+        )
+        if first.place.sources > 1:
+            self.state.epoch[0] -= sum(other.routed for other in others)
+            if self.state.epoch[0] <= 0:
+                self.end_epoch()
+
     def _settle(self, tolerance: float) -> None:
         """Weigh the units by their messages in this epoch, and let overloaded workers give some away."""
         state = self.state

@@ -47,6 +47,7 @@ instead of "chk"; ``assignment="counts"`` takes the candidate that was sent the 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -77,7 +78,9 @@ from evenflow.sketches.epochs import (
     close_epoch,
     count_in_epoch,
     epoch_is_over,
+    merged_epochs,
     new_epoch_counters,
+    unordered_sum,
 )
 
 CHOICES = ("chk", "d-choices", "w-choices")
@@ -160,6 +163,8 @@ class Fish(Scheme):
     needs_time = True
     needs_reports = True
     rescales = True
+    learns = True
+    forgets = True
 
     def __post_init__(self) -> None:
         check("decay", self.decay, 0 <= self.decay <= 1, "it is a factor from 0 (forget) to 1 (keep)")
@@ -312,8 +317,16 @@ class FishRouter(Router):
             state.queued[:] = np.rint(backlog / sources * GRAINS) / GRAINS
             state.spare[:] = 0.0
             state.clock[ESTIMATED] = max(state.clock[LATEST], report.time)
+        if report.arrived is not None:  # a micro-batch has ended: nothing waits
+            state.queued[:] = 0.0
+            state.spare[:] = 0.0
         state.waits[:] = state.queued * state.cost
         self._cache.ends[WAVE] += 1
+
+    @property
+    def heard(self) -> dict[str, list[float]]:
+        """The seconds per message of each worker (P_w)."""
+        return {"seconds_per_message": (self.state.cost / self.place.sources).tolist()}
 
     def _per_worker(self, name: str, values: Float64Array | None, lowest: float) -> Float64Array | None:
         if values is None:
@@ -323,6 +336,28 @@ class FishRouter(Router):
             each = f"each of {self.workers} workers"
             raise EvenflowError(f"{name} is {values!r}; report a number of {lowest:g} or more for {each}.")
         return array
+
+    def _learn(self, others: Sequence[FishRouter], share: float) -> None:
+        """Add up counts and backlogs; a key keeps the most candidates, a worker the mean of its P_w."""
+        states, own = [other.state for other in others], self.state
+        sketch = merged_epochs([state.sketch for state in states], own.widths.size, share)
+        entries = int(sketch.ends[ENTRIES])
+        queued, cost = own.queued, own.cost  # under "counts", messages that were sent are no backlog
+        if self._estimates:
+            seconds = unordered_sum([other.state.cost / other.place.sources for other in others])
+            cost = self.place.sources * seconds / len(states)
+            queued = np.rint(share * unordered_sum([state.queued for state in states]) * GRAINS) / GRAINS
+        self.state = own._replace(
+            sketch=sketch,
+            widths=_widest(sketch.keys[:entries], states, own.widths.size),
+            least=np.max([state.least for state in states], axis=0),
+            queued=queued,
+            cost=cost,
+            waits=queued * cost,
+            spare=unordered_sum([state.spare for state in states]) / len(states),
+            clock=np.max([state.clock for state in states], axis=0),
+        )
+        self._settle()
 
     def _rescale(self, before: int) -> None:
         state, n = self.state, self.workers
@@ -342,10 +377,41 @@ class FishRouter(Router):
         return self._rules.theta
 
     @property
+    def head(self) -> tuple[UInt64Array, Int64Array]:
+        """The keys that are hot now and their decayed counts, rounded, most frequent first."""
+        sketch = self.state.sketch
+        used = int(sketch.ends[ENTRIES])
+        counts = sketch.counts[:used]
+        least = self.theta * max(float(sketch.sums[TOTAL]), float(self.scheme.epoch))
+        hot = np.flatnonzero((counts > least) & (counts >= FEWEST))
+        hot = hot[np.lexsort((sketch.keys[hot], -counts[hot]))]
+        return sketch.keys[hot], np.rint(counts[hot]).astype(np.int64)
+
+    @property
+    def widths(self) -> dict[int, int]:
+        """The most candidates that every counted key has had (M_k), if more than 2."""
+        wide = np.flatnonzero(self.state.widths[: self.state.sketch.ends[ENTRIES]] > 2)
+        pairs = zip(self.state.sketch.keys[wide], self.state.widths[wide], strict=True)
+        return {int(key): int(width) for key, width in pairs}
+
+    @property
     def nbytes(self) -> int:
         """Bytes held in arrays, including ring and cache."""
         extra = (*flatten(self._cache), *flatten(self._ring), ("scratch", self._scratch))
         return super().nbytes + sum(array.nbytes for _, array in extra)
+
+
+def _widest(keys: UInt64Array, states: Sequence[FishState], size: int) -> Int32Array:
+    """Return the most candidates that each of ``keys`` has had at any source, padded with 0."""
+    widths = np.zeros(size, np.int32)
+    order = np.argsort(keys)
+    for state in states:
+        known = state.sketch.keys[: state.sketch.ends[ENTRIES]]
+        at = np.searchsorted(keys, known, sorter=order)
+        entry = order[np.minimum(at, keys.size - 1)] if keys.size else np.zeros(0, np.int64)
+        found = keys[entry] == known[: entry.size]
+        np.maximum.at(widths, entry[found], state.widths[: known.size][found])
+    return widths
 
 
 def _resized(array: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:

@@ -10,6 +10,7 @@ candidate, and the rule is that of W-Choices for a head key, including ties.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ class GreedyD(Scheme):
     paper = "choices III-B"
     summary = "d candidates for every key; the least loaded one takes the row"
     needs_load = True
+    learns = True
 
     def __post_init__(self) -> None:
         good = isinstance(self.choices, int) and 1 <= self.choices <= 2**20
@@ -77,6 +79,10 @@ class GreedyDRouter(Router):
     def __init__(self, scheme: GreedyD, place: RouterPlace):
         super().__init__(scheme, place)
         self.state = GreedyDState(np.zeros(place.workers, np.int64), np.zeros(2, np.int64))
+
+    def _learn(self, others: Sequence[GreedyDRouter], share: float) -> None:
+        super()._learn(others, share)
+        self.state.cursor[0] = self.state.loads.min()
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         if self.scheme.distinct and self.scheme.choices >= self.workers:

@@ -117,9 +117,11 @@ class HeadRouter(Router):
         return SpaceSaving.over(self.state.sketch)
 
     def _learn(self, others: Sequence[HeadRouter], share: float) -> None:
+        super()._learn(others, share)
         counters = counters_for(self.workers, self.scheme.capacity, self.scheme.theta)
         sketch = SpaceSaving.merged((other.sketch for other in others), counters)
         self.state = self.state._replace(sketch=sketch.scaled(share).counters)
+        self.state.cursor[0] = self.state.loads.min()  # the level; the position is 0, or the next worker
 
     @property
     def head(self) -> tuple[UInt64Array, Int64Array]:

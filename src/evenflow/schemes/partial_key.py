@@ -47,6 +47,7 @@ class PartialKey(Scheme):
     paper = "choices II-B"
     summary = "two candidates per key; the less loaded one takes the row"
     needs_load = True
+    learns = True
 
     def new_router(self, place: RouterPlace) -> PartialKeyRouter:
         """Return a router for Partial Key Grouping."""

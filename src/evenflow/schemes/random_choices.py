@@ -59,6 +59,7 @@ class RandomChoices(Scheme):
     paper = "heterogeneous 5.1"
     summary = "rehash while the worker is above (1 + epsilon) of the average"
     needs_load = True
+    learns = True
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)

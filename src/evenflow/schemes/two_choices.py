@@ -48,6 +48,7 @@ class TwoChoices(Scheme):
     paper = "heterogeneous 4.3"
     summary = "two random workers per row, regardless of the key; the less loaded one takes it"
     needs_load = True
+    learns = True
 
     def new_router(self, place: RouterPlace) -> TwoChoicesRouter:
         """Return a router for Power of Two Choices."""

@@ -79,8 +79,8 @@ class Latencies:
         ends = np.cumsum(np.bincount(worker, minlength=self.workers))
         by_worker = np.empty_like(latency)
         _group(latency, worker, ends.copy(), by_worker)
-        parts = [_of_sorted(np.sort(part)) for part in np.split(by_worker, ends[:-1])]
-        return _of_sorted(np.sort(latency)), _columns(parts)
+        parts = [_of_sample(part) for part in np.split(by_worker, ends[:-1])]
+        return _of_sample(latency), _columns(parts)
 
 
 def _new_log(size: int) -> LatencyLog:
@@ -99,11 +99,12 @@ def _rank(q: float, count: int) -> int:
     return max(0, int(np.ceil(q * count)) - 1)
 
 
-def _of_sorted(latency: Float32Array) -> dict[str, float]:
-    return {
-        name: float(latency[_rank(q, latency.size)]) if latency.size else float("nan")
-        for name, q in QUANTILES.items()
-    }
+def _of_sample(latency: Float32Array) -> dict[str, float]:
+    if not latency.size:
+        return dict.fromkeys(QUANTILES, float("nan"))
+    ranks = [_rank(q, latency.size) for q in QUANTILES.values()]
+    placed = np.partition(latency, ranks)  # several times faster than to sort all
+    return {name: float(placed[rank]) for name, rank in zip(QUANTILES, ranks, strict=True)}
 
 
 def _of_histogram(counts: Int64Array) -> list[dict[str, float]]:

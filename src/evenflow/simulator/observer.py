@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.kernels import Int32Array, Int64Array, UInt64Array
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array
 from evenflow.schemes import Router
 from evenflow.simulator.metrics import KeyOwners, Pairs, Partials, keys_by_worker
 from evenflow.simulator.migration import Migrations
@@ -198,6 +198,7 @@ class Observer:
         state = queues.state
         numbers = {
             "latency_mean": float(state.measured_latency.sum() / state.measured.sum()),
+            "latency_worst_mean": float(np.nanmax(self._mean_latencies(queues))),
             **{f"latency_{name}": value for name, value in quantiles.items()},
             "throughput": message / queues.makespan,
             "makespan": queues.makespan,
@@ -211,6 +212,12 @@ class Observer:
             numbers["aggregator_lag"] = max(self._periods["lag"])
         return numbers
 
+    def _mean_latencies(self, queues: Queues) -> Float64Array:
+        """Return each worker's mean latency, NaN where it finished nothing."""
+        with np.errstate(invalid="ignore"):
+            means: Float64Array = queues.state.measured_latency / queues.state.measured
+        return means
+
     def _by_worker(self, quantiles: Columns) -> Columns:
         columns: Columns = {
             "worker": np.arange(self.setup.most_workers),
@@ -221,12 +228,10 @@ class Observer:
             columns |= {"head": self.head_loads, "tail": self.pairs.loads - self.head_loads}
         if self.queues is not None:
             state = self.queues.state
-            with np.errstate(invalid="ignore"):
-                mean = state.measured_latency / state.measured
             columns |= {
                 "capacity": state.capacity / self.setup.work,
                 "utilisation": self.queues.utilisation(),
-                "latency_mean": mean,
+                "latency_mean": self._mean_latencies(self.queues),
                 **{f"latency_{name}": values for name, values in quantiles.items()},
             }
         return columns

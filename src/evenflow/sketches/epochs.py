@@ -18,11 +18,12 @@ record is current is the lowest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from evenflow.kernels import Float64Array, Int64Array, UInt32Array, UInt64Array, inlined
+from evenflow.kernels import Float64Array, Int64Array, UInt32Array, UInt64Array, inlined, kernel
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
 TOTAL, HIGHEST = 0, 1  # in EpochCounters.sums
@@ -53,6 +54,46 @@ def new_epoch_counters(capacity: int) -> EpochCounters:
         sums=np.zeros(2),
         ends=np.zeros(4, np.int64),
     )
+
+
+def merged_epochs(parts: Sequence[EpochCounters], capacity: int, share: float = 1.0) -> EpochCounters:
+    """Add up sketches of several sources, times ``share``; the epoch is as far on as theirs are on average.
+
+    A key that a full sketch lacks may have come as often there as its lowest counter says.
+    The order of ``parts`` does not matter.
+    """
+    used = [int(part.ends[ENTRIES]) for part in parts]
+    keys = np.unique(np.concatenate([part.keys[:size] for part, size in zip(parts, used, strict=True)]))
+    columns = []
+    for part, size in zip(parts, used, strict=True):
+        floor = float(part.counts.min()) if size == part.keys.size else 0.0
+        column = np.full(keys.size, floor)
+        column[np.searchsorted(keys, part.keys[:size])] = part.counts[:size]
+        columns.append(column)
+    counts = share * unordered_sum(columns)
+    order = np.lexsort((keys, -counts))[:capacity]
+    merged = new_epoch_counters(capacity)
+    merged.keys[: order.size] = keys[order]
+    merged.counts[: order.size] = counts[order]
+    _fill_table(merged.table, merged.keys, order.size)
+    merged.sums[TOTAL] = share * unordered_sum([part.sums for part in parts])[TOTAL]
+    merged.sums[HIGHEST] = counts.max(initial=0.0)
+    merged.ends[ENTRIES] = order.size
+    since = sum(int(part.ends[MESSAGES] - part.ends[CLOSED]) for part in parts)
+    merged.ends[MESSAGES] = -(-since // len(parts))
+    return merged
+
+
+def unordered_sum(arrays: Sequence[Float64Array]) -> Float64Array:
+    """Add arrays so that their order does not matter, not even in the last bit."""
+    total: Float64Array = np.sort(np.stack(arrays), axis=0).sum(axis=0)
+    return total
+
+
+@kernel
+def _fill_table(table: KeyTable, keys: UInt64Array, size: int) -> None:
+    for entry in range(size):
+        table_insert(table, keys[entry], entry)
 
 
 @inlined

@@ -21,9 +21,11 @@ Not specified by the paper, and chosen here:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from evenflow.kernels import Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
@@ -75,6 +77,61 @@ def new_key_space(expected_keys: int, baby_limit: int | None = None) -> KeySpace
         times=np.full(3, np.nan),
         table=new_table(items),
     )
+
+
+def merged_spaces(parts: Sequence[KeySpace], into: KeySpace, share: float = 1.0) -> None:
+    """Fill an empty space with the keys of several sources: counts add up, times ``share``, rounded up.
+
+    A key is as old as at the source where it is oldest. Of too many old or teenage keys, those with the
+    highest counts stay, and the others are one space younger. Cycles are due when they are at the source that
+    ran them last. The order of ``parts`` does not matter.
+    """
+    held = [np.flatnonzero(used_items(part)) for part in parts]
+    keys = np.unique(np.concatenate([part.keys[items] for part, items in zip(parts, held, strict=True)]))
+    counts, ages = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int8)
+    for part, items in zip(parts, held, strict=True):
+        at = np.searchsorted(keys, part.keys[items])
+        counts[at] += part.counts[items]
+        ages[at] = np.maximum(ages[at], part.space[items])
+    counts = np.ceil(counts * share).astype(np.int64)
+    order = np.lexsort((keys, -counts))
+    keys, counts, ages = keys[order], counts[order], ages[order]
+    for age, size in ((OLD, into.old.size), (TEENAGE, into.teenage.size)):
+        ages[np.flatnonzero(ages == age)[size:]] = age - 1
+    babies = np.flatnonzero(ages == BABY)
+    if babies.size > into.baby.size:
+        kept = np.delete(np.arange(keys.size), babies[into.baby.size :])
+        keys, counts, ages = keys[kept], counts[kept], ages[kept]
+    _load_items(into, keys, counts, ages)
+    times = np.stack([part.times for part in parts])
+    begun = ~np.isnan(times[:, START])
+    if begun.any():
+        into.times[:] = times[begun, START].min(), *times[begun, TEENAGE_DUE:].max(axis=0)
+
+
+def used_items(s: KeySpace) -> npt.NDArray[np.bool_]:
+    """Return which items hold a key."""
+    used = np.ones(s.keys.size, np.bool_)
+    used[s.free[: s.sizes[FREE]]] = False
+    return used
+
+
+@kernel
+def _load_items(s: KeySpace, keys: UInt64Array, counts: Int64Array, ages: Int8Array) -> None:
+    for i in range(keys.size):
+        s.sizes[FREE] -= 1
+        item = s.free[s.sizes[FREE]]
+        s.keys[item] = keys[i]
+        s.counts[item] = counts[i]
+        s.space[item] = ages[i]
+        if ages[i] == OLD:
+            s.old[s.sizes[OLD]] = item
+        elif ages[i] == TEENAGE:
+            s.teenage[s.sizes[TEENAGE]] = item
+        else:
+            s.baby[s.sizes[BABY]] = item
+        s.sizes[ages[i]] += 1
+        table_insert(s.table, keys[i], item)
 
 
 @inlined

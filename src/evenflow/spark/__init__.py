@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from evenflow.owners.sizing import AutoWorkers
     from evenflow.plan import JoinPlan, Plan
     from evenflow.spark.grouped.aggregator import Aggregator
+    from evenflow.spark.kafka.sink import KafkaSink
     from evenflow.spark.operators.aggregate import aggregate
     from evenflow.spark.operators.apply import apply
     from evenflow.spark.operators.balance import balance
+    from evenflow.spark.operators.deduplicated import deduplicated
     from evenflow.spark.operators.join import PlacedJoin, join
     from evenflow.spark.operators.loads import loads
     from evenflow.spark.operators.metrics import metrics
@@ -33,6 +35,7 @@ __all__ = [
     "Aggregator",
     "AutoWorkers",
     "JoinPlan",
+    "KafkaSink",
     "KeyedProcessor",
     "Placed",
     "PlacedJoin",
@@ -42,6 +45,7 @@ __all__ = [
     "aggregate",
     "apply",
     "balance",
+    "deduplicated",
     "join",
     "loads",
     "metrics",
@@ -58,10 +62,12 @@ if not TYPE_CHECKING:
         __name__,
         submod_attrs={
             "grouped.aggregator": ["Aggregator"],
+            "kafka.sink": ["KafkaSink"],
             "operators.advice": ["advise"],
             "operators.aggregate": ["aggregate"],
             "operators.apply": ["apply"],
             "operators.balance": ["balance"],
+            "operators.deduplicated": ["deduplicated"],
             "operators.join": ["JoinPlan", "PlacedJoin", "join"],
             "operators.loads": ["loads"],
             "operators.metrics": ["metrics"],

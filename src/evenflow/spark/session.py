@@ -16,6 +16,7 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",  # the default of 200 suits clusters
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # it walks the stack at every call
     # generous timeouts: on a busy machine, Python workers start and executors respond slowly
     "spark.python.authenticate.socketTimeout": "10m",
     "spark.network.timeout": "20m",

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from evenflow.errors import EvenflowError
+from evenflow.storage import Location, open_storage
+from evenflow.storage.reader import ObjectFile, open_object
 
 BLOCK = 1 << 23  # bytes of text at a time
 LONGEST = 1 << 28  # bytes of one line or word
@@ -24,7 +26,7 @@ class DataFile(ABC):
     compressible: ClassVar[bool] = True
     optional_columns: ClassVar[bool] = False  # may a row lack a column?
 
-    def __init__(self, path: Path, compression: str | None = None):
+    def __init__(self, path: Path | Location, compression: str | None = None):
         self.path = path
         self.compression = compression
         self.time: str | None = None  # the time column, whose type does not matter since it is not hashed
@@ -47,7 +49,22 @@ class DataFile(ABC):
 
     def open(self) -> Any:
         """Open the file as decompressed bytes."""
+        if isinstance(self.path, Location):
+            return pa.input_stream(self.source(), compression=self.compression)
         return pa.input_stream(str(self.path), compression=self.compression)
+
+    def source(self, buffered: bool = True) -> Any:
+        """Open the file as it is, for reading from any position; buffered if most of it is read."""
+        if isinstance(self.path, Location):
+            storage, name = open_storage(self.path.parent), self.path.name
+            return pa.PythonFile(open_object(storage, name) if buffered else ObjectFile(storage, name), "r")
+        return pa.OSFile(str(self.path))  # as a plain path, a colon would make it a URI
+
+    def size(self) -> int | None:
+        """Return the number of bytes; None if it is not one file."""
+        if isinstance(self.path, Location):
+            return open_storage(self.path.parent).size(self.path.name)
+        return self.path.stat().st_size if self.path.is_file() else None
 
     @contextmanager
     def reading(self) -> Iterator[None]:

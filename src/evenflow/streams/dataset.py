@@ -27,6 +27,9 @@ class Dataset(DataFile):
         super().__init__(Path(name))
         self.dataset = dataset
 
+    def size(self) -> None:
+        """Return None: a dataset is not one file."""
+
     def columns(self) -> list[str]:
         """Return the column names, those of partitions included."""
         return list(self.dataset.schema.names)
@@ -84,14 +87,15 @@ class TableFile(Dataset):
         return TableFile, (self.table, str(self.path))
 
 
-def delta_file(path: str) -> Dataset:
+def delta_file(path: str, storage_options: dict[str, str] | None = None) -> Dataset:
     """Return the newest version of a Delta table as a file."""
     require("deltalake", "state", f"reading the Delta table {path}")
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        return Dataset(DeltaTable(path).to_pyarrow_dataset(), path)
+        table = DeltaTable(path, storage_options=storage_options)
+        return Dataset(table.to_pyarrow_dataset(), path)
     except DeltaError as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise EvenflowError(f"cannot read the Delta table {path}: {reason}.") from error

@@ -3,7 +3,8 @@
 A folder stands for all files in it, recursively, sorted by name; names that begin with ``.`` or ``_`` are
 ignored (as in Spark). Folders of Parquet files such as ``day=2026-11-16`` give a column ``day``. A folder
 with a Delta log is read as the table's newest version. A glob pattern such as ``logs/*.csv`` is expanded. All
-files must have the columns, with the same types.
+files must have the columns, with the same types. The URL of an object store, such as ``s3://bucket/logs``,
+stands for the same, except that folders give no columns; a part of a file is read by ranges.
 
 Composite keys are hashed as Spark hashes several columns. Null is a key like any other, but a stream in which
 every key is null is rejected at its end, since there is nothing to balance.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,6 +41,7 @@ from evenflow.errors import EvenflowError, nearest
 from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.keys import hash_keys
 from evenflow.spec import whole
+from evenflow.storage import Location, locate, open_storage
 from evenflow.streams.base import CHUNK, Chunk, Stream, join_chunks
 from evenflow.streams.clock import Clock
 from evenflow.streams.data_file import DataFile
@@ -50,6 +53,7 @@ from evenflow.streams.text import JsonLines, Text
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 KINDS: tuple[type[DataFile], ...] = (Parquet, Csv, Tsv, JsonLines, Text, Arrow)
 ENDINGS = {ending: kind for kind in KINDS for ending in kind.endings}
+_PATTERN = re.compile(r"/[^/]*[*?\[]")  # the first part of a URL that is a pattern
 _TEXT_KINDS = (pa.large_string(), pa.string_view())
 _BYTES_KINDS = (pa.large_binary(), pa.binary_view())
 
@@ -211,6 +215,11 @@ def find_files(path: str | Sequence[str]) -> list[DataFile]:
         if not path:
             raise EvenflowError("there is no file in an empty list; name at least one.")
         return [file for part in path for file in find_files(os.fspath(part))]
+    if "://" in path:
+        place = locate(path, "data")
+        if not place.is_local:
+            return find_objects(place)
+        path = str(place)
     location = Path(os.path.expanduser(path))
     if location.is_dir():
         if (location / "_delta_log").exists():
@@ -234,7 +243,44 @@ def find_files(path: str | Sequence[str]) -> list[DataFile]:
     return [data_file(file) for file in files]
 
 
-def data_file(path: Path) -> DataFile:
+def find_objects(place: Location) -> list[DataFile]:
+    """Return the objects that a URL stands for: one, all below it, or those that match a pattern."""
+    magic = glob.has_magic(str(place))
+    storage = open_storage(place.parent, "data")
+    if not magic and storage.exists(place.name):
+        return [data_file(place)]
+    above = Location(_PATTERN.split(place)[0], place.options) if magic else place
+    storage = open_storage(above, "data")
+    names = [entry.name for entry in storage.entries()]
+    if not magic and any(name.startswith("_delta_log/") for name in names):
+        return [delta_file(str(place), place.options or None)]
+    wanted = _as_pattern(place) if magic else None
+    found = [
+        above / name
+        for name in names
+        if _is_data(Path(name)) and (wanted is None or wanted.fullmatch(str(above / name)))
+    ]
+    if not found:
+        raise EvenflowError(f"there is no data at {str(place)!r}; check the URL, or list the bucket.")
+    return [data_file(file) for file in found]
+
+
+def _as_pattern(url: str) -> re.Pattern[str]:
+    """Return a glob pattern as a regular expression.
+
+    >>> [bool(_as_pattern("s3://b/**/x?.*").fullmatch(url)) for url in ("s3://b/x1.csv", "s3://b/a/b/x2.csv")]
+    [True, True]
+    >>> _as_pattern("s3://b/*.csv").fullmatch("s3://b/a/x.csv") is None
+    True
+    """
+    parts = re.split(r"(\*\*/|\*|\?|\[[^\]]*\])", url)
+    known = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return re.compile(
+        "".join(known.get(part, part if part[:1] == "[" else re.escape(part)) for part in parts)
+    )
+
+
+def data_file(path: Path | Location) -> DataFile:
     """Return the reader for the suffix of ``path``."""
     name = path.name.lower()
     outer = next((ending for ending in COMPRESSIONS if name.endswith(ending)), None)

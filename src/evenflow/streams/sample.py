@@ -122,9 +122,7 @@ def _blocks(stream: Generator, limit: int, watch: Watch | None) -> Sample:
 
 
 def _spread(stream: FileStream, limit: int, watch: Watch | None) -> Sample:
-    sizes = [
-        file.rows() if stream.messages is not None else file.path.stat().st_size for file in stream.files
-    ]
+    sizes = [file.rows() if stream.messages is not None else file.size() or 0 for file in stream.files]
     ends = np.cumsum([size or 0 for size in sizes], dtype=np.float64)
     shares = np.diff(np.floor(ends / ends[-1] * limit), prepend=0.0).astype(np.int64).tolist()
     ids, times = _read(stream.beginnings(shares), watch)

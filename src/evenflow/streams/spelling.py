@@ -1,8 +1,8 @@
 """Stream specs, the same on the command line, in files and in code.
 
 * a generator: ``zipf:z=1.4,keys=1e5,messages=1e7,seed=1``; parameters are optional, so ``zipf`` will do;
-* a file, folder or glob pattern: ``path.parquet#column``; a composite key: ``path#a+b``; a time column:
-  ``path#a@ts`` or ``path#@ts``.
+* a file, folder or glob pattern, also as a URL such as ``s3://...``: ``path.parquet#column``; a composite
+  key: ``path#a+b``; a time column: ``path#a@ts`` or ``path#@ts``.
 
 After the ``#``, the name of an existing column is taken literally; otherwise ``%2B``, ``%40``, ``%23`` and
 ``%25`` stand for + @ # % in a name. The default key is the column ``key``, or the only column. The path of an
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from evenflow.errors import EvenflowError, nearest
 from evenflow.spec import build
+from evenflow.storage import locate
 from evenflow.streams.base import Stream
 from evenflow.streams.countries import Countries
 from evenflow.streams.dataset import table_file
@@ -80,7 +81,7 @@ def open_stream(
         return build(GENERATORS[word], GENERATORS[word], word, spec.partition(":")[2])
     path, _, fragment = spec.rpartition("#") if "#" in spec else (spec, "", "")
     if "://" in path:
-        raise EvenflowError(f"{path} is not a local file; evenflow reads only local files, so copy it first.")
+        return _open_files(str(locate(path, "data")), fragment, key, time)
     if _WORD_AND_COLON.match(path) and not os.path.exists(path):
         raise EvenflowError(
             f"there is no generator {word!r}; {nearest(word, GENERATORS)} Write {_example(Zipf)}."

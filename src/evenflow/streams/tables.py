@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -59,8 +60,9 @@ class Parquet(DataFile):
                 yield file, {"columns": list(dict.fromkeys(columns)), "use_threads": False}
 
     def _file(self, as_dictionaries: Sequence[str] = ()) -> Any:
-        source = pa.OSFile(str(self.path))  # as a plain path, a colon would make it a URI
-        return pyarrow.parquet.ParquetFile(source, read_dictionary=as_dictionaries, buffer_size=1 << 20)
+        return pyarrow.parquet.ParquetFile(
+            self.source(buffered=False), read_dictionary=as_dictionaries, buffer_size=1 << 20
+        )
 
 
 class Arrow(DataFile):
@@ -87,7 +89,8 @@ class Arrow(DataFile):
     def _reader(self, fields: list[int] | None) -> Any:
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
         if self.compression is None:
-            source = pa.memory_map(str(self.path))
+            local = isinstance(self.path, Path)
+            source = pa.memory_map(str(self.path)) if local else self.source()
             if source.read(6) == b"ARROW1":
                 return pa.ipc.open_file(source, options=options)
             source.seek(0)

@@ -1,7 +1,8 @@
-"""A program that joins a stream with a table or with another stream, and kills itself where it is told to.
+"""A program that joins a stream with a table or with another stream, and meets faults where it is told to.
 
 As in ``stream.py``, a kill comes between the offsets of a micro-batch and its commit, once for each batch;
-started again, the program goes on from its checkpoint.
+started again, the program goes on from its checkpoint. With other faults, a task fails once, shuffle files
+are lost, or a task waits for an executor to be killed.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenflow.plan import JoinPlan
 from evenflow.spark import join
 from evenflow.spark.session import local_session
-from evenflow.testing import acting, once
+from evenflow.testing import acting, failing_once, losing_shuffle_files, once
+from faults.jobs import retries
 
+cloudpickle.register_pickle_by_value(retries)  # type: ignore[no-untyped-call]  # executors do not have it
 ROWS = "k long, number long, ts timestamp"
 PARTITIONS = 4
 
@@ -35,21 +38,18 @@ def joined(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
     left = left.withWatermark("ts", "10 seconds")
     right = source.parquet(str(folder / "right")).toDF("k", "other", "at").withWatermark("at", "10 seconds")
     near = F.expr("at between ts - interval 30 seconds and ts + interval 30 seconds")
-    plan = JoinPlan.from_json((folder / "plan.json").read_text())
-    together = join(left, right, "k", "left", plan=plan, condition=near, control=control)
+    together = join(left, right, "k", "left", condition=near, control=control)
     return together.select("number", "other")
 
 
-def main(kind: str, folder: Path, kills: dict[int, str]) -> None:
+def main(kind: str, folder: Path, faults: dict[int, str], master: str, shuffled: Path) -> None:
     """Run over all files there are."""
     group = os.getpgid(0)
-    spark = local_session(
-        "local[2]",
-        **{"spark.sql.shuffle.partitions": PARTITIONS, "spark.sql.autoBroadcastJoinThreshold": "-1"},
-    )
+    settings = {"spark.sql.shuffle.partitions": PARTITIONS, "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    spark = local_session(master, **settings, **{"spark.executor.memory": "512m"})
 
     def write(frame: DataFrame, batch: int) -> None:
-        marker, point = folder / f"killed-{batch}", kills.get(batch)
+        marker, point = folder / f"killed-{batch}", faults.get(batch)
 
         def kill(task: Any = None) -> None:
             if once(marker):
@@ -59,6 +59,12 @@ def main(kind: str, folder: Path, kills: dict[int, str]) -> None:
             kill()
         if point == "during":
             frame = acting(frame, after=kill)
+        if point == "task failed":
+            frame = failing_once(frame)
+        if point == "files lost":
+            frame = losing_shuffle_files(frame, shuffled, folder / f"lost-{batch}")
+        if point == "executor killed":
+            frame = acting(frame, before=retries.wait_to_be_killed(folder))
         rows = sorted(([*row] for row in frame.collect()), key=str)
         draft = folder / "out" / f".{batch}"
         draft.write_text(json.dumps(rows))
@@ -72,4 +78,6 @@ def main(kind: str, folder: Path, kills: dict[int, str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), {int(key): value for key, value in json.loads(sys.argv[3]).items()})
+    told = {int(key): value for key, value in json.loads(sys.argv[3]).items()}
+    where = sys.argv[4:] or ["local[2]", ""]
+    main(sys.argv[1], Path(sys.argv[2]), told, where[0], Path(where[1]))

@@ -74,6 +74,12 @@ const evenflowCharts = (() => {
     return mark;
   }
 
+  /* Long names below an axis stand at a slant. */
+  function slanted(ticks) {
+    const most = Math.max(...ticks.map((tick) => String(tick[1]).length));
+    return most * ticks.length <= 60 ? { size: 34 } : { rotate: -30, size: 24 + Math.min(70, 4 * most) };
+  }
+
   class Chart {
     /* spec: id, title, x {label, values, time, name}, y {label, log}, series [{label, values, colour, dash, bars,
        hollow, points}], reference {value, label}, caption, note */
@@ -166,7 +172,7 @@ const evenflowCharts = (() => {
               : x.fromZero ? fromZero : undefined },
           y: y.log ? { distr: 3 } : { range: fromZero },
         },
-        axes: [axis(x.label, x.time ? { size: 42, values: clock } : x.ticks?.length ? { size: 34,
+        axes: [axis(x.label, x.time ? { size: 42, values: clock } : x.ticks?.length ? { ...slanted(x.ticks),
           splits: () => x.ticks.map((tick) => tick[0]), values: () => x.ticks.map((tick) => tick[1]) } : { size: 30, incrs: x.whole ? whole : undefined,
           values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : x.percent ? `${Math.round(tick * 100)}%` : short(tick))) }),
         axis(y.label, { size: 58, values: (_, ticks) => ticks.map((tick) =>

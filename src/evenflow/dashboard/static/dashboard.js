@@ -63,11 +63,13 @@
       (group === 1 ? `worker ${worker}` : `fullest of workers ${worker} to ${last(index)}`));
     const x = { label: "worker", values: first, bars: group, whole: true, names };
     const each = group === 1 ? "" : ` Each bar is the fullest of ${group} neighbouring workers.`;
+    const { batch, hashed_batch: earlier } = snapshot.summary;
+    const compared = earlier === batch ? "the same rows" : `the rows of batch ${earlier}, scaled to these,`;
     const series = [{ label: "now", values: rows, bars: true, colour: 0 }];
     if (hashed.length) series.unshift({ label: "with hashing", values: hashed, bars: true, hollow: true, colour: 1 });
     chart("rows-chart", { title: "Rows per worker in the last batch", x, y: { label: "rows" }, series,
       reference: { value: mean, label: "mean" },
-      caption: (hashed.length ? "Solid: as placed. Outline: the same rows placed by Spark's hashing." : "") + each });
+      caption: (hashed.length ? `Solid: as placed. Outline: ${compared} placed by Spark's hashing.` : "") + each });
     at("busy-section").hidden = !busy.length;
     if (busy.length) {
       const total = snapshot.summary.busy_over_mean ? ` The busiest has ${ratio(snapshot.summary.busy_over_mean)} of the mean.` : "";
@@ -110,9 +112,9 @@
     at("hot").replaceChildren(rows.length
       ? table(["key", "rows", "share of rows", "of a worker's share", "workers", "hot since"], rows)
       : make("p", { class: "note", text: "No key has a quarter of a worker's share." }));
-    const hashes = snapshot.summary.kind !== "frame" && rows.length
-      ? [make("p", { class: "note", text: "Streams name keys by the 64-bit hash that evenflow.hash_keys gives." })] : [];
-    at("hot").append(...hashes);
+    if (snapshot.hot.some((key) => key.hash && key.hash === key.key))
+      at("hot").append(make("p", { class: "note",
+        text: "A key whose value is not known is shown by the 64-bit hash that evenflow.hash_keys gives." }));
     at("hot-json").textContent = JSON.stringify(snapshot.hot, null, 1);
   }
 

@@ -1,7 +1,8 @@
 """The plan of a join of streams, read in a task of every micro-batch and broadcast to the rows of a side.
 
-One row per hot key: its hash, into how many pieces the side's rows are divided, to how many cells a row is
-copied, and the join keys of its cells. Keep imports light: Python workers import this module.
+One row per hot key: its hash, and for each span of the rows' times into how many pieces the side's rows are
+divided, to how many cells a row is copied, and the join keys of its cells. Keep imports light: Python workers
+import this module.
 """
 
 from __future__ import annotations
@@ -18,13 +19,31 @@ from evenflow.spark.joining.join_keys import key_on_worker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SCHEMA = "hash bigint, serial bigint, pieces int, copies int, cells array<bigint>"
-_ARROW = pa.schema(
+EVER, NEVER = -(2**62), 2**62  # before and after all times
+SCHEMA = (
+    "hash bigint, serial bigint, "
+    "spans array<struct<start: bigint, stop: bigint, pieces: int, copies: int, cells: array<bigint>>>"
+)
+_SPAN = pa.struct(
     [
-        ("hash", pa.int64()), ("serial", pa.int64()), ("pieces", pa.int32()), ("copies", pa.int32()),
+        ("start", pa.int64()), ("stop", pa.int64()), ("pieces", pa.int32()), ("copies", pa.int32()),
         ("cells", pa.list_(pa.int64())),
     ]
 )  # fmt: skip
+_ARROW = pa.schema([("hash", pa.int64()), ("serial", pa.int64()), ("spans", pa.list_(_SPAN))])
+
+
+class Span(NamedTuple):
+    """The cells of a key in a span of time: piece p has ``copies`` cells from ``cells[p * copies]`` on."""
+
+    start: int
+    stop: int
+    pieces: int
+    copies: int
+    cells: list[int]
+
+
+Spans = tuple[int, dict[int, list[Span]]]  # the serial number of the last plan, and the spans of each hot key
 
 
 class MicroBatch(NamedTuple):
@@ -50,33 +69,39 @@ class MicroBatch(NamedTuple):
         return MicroBatch(query, int(batch), execution, task.attemptNumber() > 0, one_slot)
 
 
-Read = Callable[[MicroBatch], "tuple[int, JoinPlan]"]  # the plan and its serial number
-
-
-def hot_keys(spark: SparkSession, read: Read, side: str) -> DataFrame:
-    """Return the hot keys of the plan that ``read`` finds in the current micro-batch, for a side."""
+def hot_keys(spark: SparkSession, read: Callable[[MicroBatch], Spans]) -> DataFrame:
+    """Return the hot keys that ``read`` finds in the current micro-batch, as the rows of a side need them."""
 
     def read_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:  # one row
-            serial, plan = read(MicroBatch.current())
-            yield rows_of(plan, serial, side)
+            serial, keys = read(MicroBatch.current())
+            hashes = np.fromiter(keys, np.uint64, len(keys)).view(np.int64)
+            spans = [[span._asdict() for span in own] for own in keys.values()]
+            serials = pa.array(np.full(len(keys), serial), pa.int64())
+            columns = [pa.array(hashes), serials, pa.array(spans, pa.list_(_SPAN))]
+            yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
     return spark.range(0, 1, 1, 1).mapInArrow(read_once, SCHEMA)
 
 
-def rows_of(plan: JoinPlan, serial: int, side: str) -> pa.RecordBatch:
-    """Return the hot keys of a plan as the rows of one side need them.
+def at_all_times(plan: JoinPlan, side: str) -> dict[int, list[Span]]:
+    """Return the cells of a plan for the rows of one side, whatever their times are.
 
     >>> from evenflow.plan import make_join_plan
     >>> from evenflow.plan.counted import Counted
     >>> hot = Counted(np.array([7], np.uint64), np.array([900.0]), 1000.0)
     >>> plan = make_join_plan(2, hot, Counted())
-    >>> [rows_of(plan, 1, side).column("pieces").to_pylist() for side in ("left", "right")]
-    [[2], [1]]
+    >>> [at_all_times(plan, side)[7][0].pieces for side in ("left", "right")]
+    [2, 1]
     """
     pieces = plan.left if side == "left" else plan.right
-    cells = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), pieces.homes)
-    serials = np.full(plan.keys.size, serial)
-    lists = pa.ListArray.from_arrays(pa.array(plan.starts, pa.int32()), pa.array(cells, pa.int64()))
-    columns = [plan.keys.view(np.int64), serials, pieces.pieces, pieces.copies]
-    return pa.RecordBatch.from_arrays([*map(pa.array, columns), lists], schema=_ARROW)
+    cells = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), pieces.homes).tolist()
+    return {
+        key: [
+            Span(
+                EVER, NEVER, int(pieces.pieces[number]), int(pieces.copies[number]),
+                cells[plan.starts[number] : plan.starts[number + 1]],
+            )
+        ]
+        for number, key in enumerate(plan.keys.tolist())
+    }  # fmt: skip

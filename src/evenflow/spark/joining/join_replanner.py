@@ -1,12 +1,17 @@
-"""Plans of a join that follow its stream: the next one is made from the rows of the last micro-batches."""
+"""Plans of a join that follow its streams: the next one is made from the rows of the last micro-batches."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 
+import numpy as np
+
+from evenflow.kernels import Int32Array, UInt64Array
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.counted import Counted, hot_only
+from evenflow.plan.join_build import unevenness
+from evenflow.spark.joining.join_keys import partition_of
 from evenflow.spark.joining.stream_plans import StreamPlans
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.replanner import MAX_HOT_KEYS, blended
@@ -14,6 +19,7 @@ from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS
 
 log = logging.getLogger("evenflow.spark")
 
+ADOPTED_FROM = 1.05  # times as uneven as a new plan: from here on, two streams get it
 _PLANS_KEPT = 3  # to look up the homes that a batch used
 
 
@@ -61,6 +67,72 @@ class JoinReplanner:
             log.warning(
                 "cannot write the plan to %s; rows are placed by hash until it is writable", self.plans.folder
             )
+
+
+class StreamsReplanner:
+    """Makes the plans of a join of two streams.
+
+    Rows that wait for a match keep the plan by which they were placed, and the other side is copied to the
+    cells of both plans for a while, so a plan is kept as long as it is even enough.
+    """
+
+    def __init__(self, plans: StreamPlans, how: str, first: JoinPlan):
+        self.plans = plans
+        self.how = how
+        self.past = {"left": Counted(), "right": Counted()}
+        self.batch = {"left": -1, "right": -1}  # the last one of each side
+        self.serial, self.plan = plans.read() or (0, first)
+
+    def side(self, name: str) -> SideLearner:
+        """Return what learns from the rows of a side."""
+        return SideLearner(self, name)
+
+    def learn(self, side: str, stats: BatchStats) -> None:
+        """Make the plan for the next batches, and write it with the watermark of this one."""
+        workers = self.plans.workers
+        if stats.total:
+            past = blended(self.past[side], stats, workers)
+            hot = hot_only(past.keys, past.counts, past.total, None, workers, MIN_SAMPLED_ROWS)
+            keys, counts = hot.keys[:MAX_HOT_KEYS], hot.counts[:MAX_HOT_KEYS]
+            self.past[side] = Counted(keys, counts, past.total, None, stats.distinct)
+        left, right = self.past["left"], self.past["right"]
+        self.batch[side] = stats.batch
+        waits = min(self.batch.values()) == stats.batch - 1  # for the same batch of the other side
+        if left.total and right.total and not waits:
+            fresh = self.plans.usable(make_join_plan(workers, left, right, self.how, copy_wanted=False))
+
+            def hashed(keys: UInt64Array) -> Int32Array:
+                return partition_of(keys.view(np.int64), workers)
+
+            uneven = unevenness(self.plan, left, right, self.how, hashed)
+            if uneven > ADOPTED_FROM * fresh.max_over_mean:
+                self.plan, self.serial = fresh, self.serial + 1
+                self.plans.control.note(
+                    "plan", operator=self.plans.operator, serial=self.serial, batch=stats.batch,
+                    hot=int(fresh.keys.size), expected=round(fresh.max_over_mean, 4),
+                )  # fmt: skip
+        written = self.plans.write(
+            self.serial, self.plan, query=stats.query, batch=stats.batch, watermark=stats.watermark
+        )
+        if not written:
+            log.warning("cannot write the plan to %s; the query keeps the one it has", self.plans.folder)
+
+
+class SideLearner:
+    """Passes the statistics of one side on."""
+
+    def __init__(self, both: StreamsReplanner, side: str):
+        self.both = both
+        self.name = side
+
+    @property
+    def used(self) -> Mapping[int | None, JoinPlan]:
+        """The last plans; which rows went by which depends on their times, so none is listed."""
+        return {}
+
+    def learn(self, stats: BatchStats) -> None:
+        """Make and write the plan for the next batches."""
+        self.both.learn(self.name, stats)
 
 
 def counted_by(plan: JoinPlan, left: bool) -> Counted:

@@ -10,9 +10,8 @@ with its key: a cell is used only if there is a claim, and a claim was written b
 copied. Only a second attempt at that task could come to another plan than the first; it must find the claim,
 or the batch fails.
 
-**Two streams.** The pieces of a key are part of the state: rows that wait for a match are in one of them. The
-plan is therefore bound to the query when its first micro-batch runs, and never changed: without it, no later
-batch runs.
+**Two streams.** The pieces of a key are part of the state: rows that wait for a match are in one of them.
+Plans that were used stay: see :mod:`evenflow.spark.joining.plan_versions`.
 """
 
 from __future__ import annotations
@@ -22,23 +21,26 @@ import errno
 import hashlib
 import os
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from evenflow.blob import read_blob, write_blob
 from evenflow.control.directory import Control
-from evenflow.errors import EvenflowError
-from evenflow.files import create_exclusive
+from evenflow.errors import EvenflowError, first_line
 from evenflow.plan.join_plan import JoinPlan
 from evenflow.spark.joining.hot_keys import MicroBatch
+from evenflow.storage import StorageError
 
 KIND = "join plan"
 PATIENCE = 10.0  # seconds in which the side of the stream waits for the other's claim
 _STEP = 0.02
+_MOST_STEP = 0.5  # where every look is a request
 _CLAIMS_KEPT = 20
+_LISTED_EVERY = 16  # claims, where listing is a request
 _NOT_WRITTEN = {
     errno.EACCES,
     errno.EDQUOT,
@@ -54,6 +56,15 @@ def operator_name(how: str, workers: int, left: Sequence[str], right: Sequence[s
     """Return a name that separates the files of several joins, and of earlier versions of one."""
     identity = repr((how, workers, list(left), list(right)))
     return f"join-{hashlib.blake2b(identity.encode(), digest_size=6).hexdigest()}"
+
+
+class Learned(NamedTuple):
+    """A plan that was made from two streams, with the micro-batch after which it was made."""
+
+    plan: JoinPlan
+    query: str
+    batch: int
+    watermark: int | None  # of that batch, in microseconds; None if other operators keep state as well
 
 
 @dataclass(frozen=True)
@@ -73,23 +84,33 @@ class StreamPlans:
         """The control directory."""
         return Control(self.folder)
 
-    def write(self, serial: int, plan: JoinPlan) -> bool:
+    def write(self, serial: int, plan: JoinPlan, **fields: object) -> bool:
         """Replace the current plan; return whether that succeeded."""
-        return self.control.write(f"{self.operator}.plan", KIND, _header(serial, plan), {})
+        return self.control.write(f"{self.operator}.plan", KIND, {**_header(serial, plan), **fields}, {})
 
     def read(self) -> tuple[int, JoinPlan] | None:
         """Return the current plan and its serial number, or None."""
-        return self._parsed(self.control.folder / f"{self.operator}.plan")
+        return self._parsed(f"{self.operator}.plan")
+
+    def learned(self) -> Learned | None:
+        """Return the plan that was made last from two streams, or None."""
+        found = self.read()
+        content = self.control.read(f"{self.operator}.plan", KIND)
+        if found is None or content is None or "query" not in content[0]:
+            return None
+        header = content[0]
+        return Learned(found[1], str(header["query"]), int(header["batch"]), header["watermark"])
 
     def claim(self, batch: MicroBatch) -> tuple[int, JoinPlan]:
         """Return the plan of a micro-batch, for the side of the table: the current one, which it claims."""
         if not batch.execution:
             return 0, empty_plan(self.workers)
-        path = self._claim(batch)
-        claimed = self._parsed(path)
+        name, storage = self._claim(batch), self.control.storage
+        place = storage.location
+        claimed = self._parsed(name)
         if claimed is None and batch.is_retry:
             raise EvenflowError(
-                f"the plan that batch {batch.batch} was started with is not in {path.parent} any more; start "
+                f"the plan that batch {batch.batch} was started with is not in {place} any more; start "
                 "the query again, it repeats the batch."
             )
         if claimed is None:
@@ -98,73 +119,62 @@ class StreamPlans:
                 self.control.note("fallback", operator=self.operator, why="there is no readable plan")
             claimed = found or (0, empty_plan(self.workers))
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                created = create_exclusive(path, write_blob(KIND, _header(*claimed), {}))
+                created = storage.create(name, write_blob(KIND, _header(*claimed), {}))
             except OSError as error:
                 if error.errno in _NOT_WRITTEN:
                     return 0, empty_plan(self.workers)
-                raise EvenflowError(
-                    f"cannot write {path}: {error.strerror}; start the query again."
-                ) from None
+                why = error.strerror or first_line(error)
+                raise EvenflowError(f"cannot write {place / name}: {why}; start the query again.") from None
             if not created:  # by a speculative copy of this task
-                claimed = self._parsed(path)
+                claimed = self._parsed(name)
             if claimed is None:
-                raise EvenflowError(f"cannot read {path} back; start the query again.")
-            self._forget_claims(path.parent)
+                raise EvenflowError(f"cannot read {place / name} back; start the query again.")
+            self._forget_claims(batch)
         return claimed
 
     def claimed(self, batch: MicroBatch) -> tuple[int, JoinPlan]:
         """Return the plan that was claimed for a micro-batch, for the side of the stream; one without hot
         keys if there is none."""
-        path = self._claim(batch)
+        name, step, is_local = self._claim(batch), _STEP, self.control.location.is_local
         patience = PATIENCE if batch.execution and not batch.has_one_slot else 0.0
         until = time.monotonic() + patience
-        while (found := self._parsed(path)) is None:
-            if time.monotonic() > until or not os.access(self.control.folder, os.W_OK):
+        while (found := self._parsed(name)) is None:
+            unwritable = is_local and not os.access(self.control.folder, os.W_OK)
+            if time.monotonic() > until or unwritable:
                 why = f"the plan of batch {batch.batch} is missing"
                 self.control.note("fallback", operator=self.operator, why=why)
                 return 0, empty_plan(self.workers)
-            time.sleep(_STEP)
-        return found
-
-    def bound(self, first: JoinPlan, batch: MicroBatch) -> tuple[int, JoinPlan]:
-        """Return the plan of a query with state; its first micro-batch binds it to ``first``."""
-        if not batch.query:
-            raise EvenflowError(
-                "this Spark does not tell its tasks which query they belong to; use left.join."
-            )
-        path = self.control.folder / self.operator / f"{batch.query}.plan"
-        found = self._parsed(path)
-        if found is None and batch.batch == 0:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)  # if it is damaged; no row waits by it yet
-            create_exclusive(path, write_blob(KIND, _header(1, first), {}))
-            found = self._parsed(path)
-        if found is None:
-            raise EvenflowError(
-                f"{path} is missing or damaged, but the rows that wait for a match were placed by that plan; "
-                "put it back, or start with a new checkpoint."
-            )
+            time.sleep(step)
+            step = step if is_local else min(2 * step, _MOST_STEP)
         return found
 
     def usable(self, plan: JoinPlan) -> JoinPlan:
         """Return a plan without copies of the side that must not have any."""
         return plan.without_copies(left=self.divided == "left", right=self.divided == "right")
 
-    def _claim(self, batch: MicroBatch) -> Path:
-        return self.control.folder / self.operator / f"{batch.execution}.claim"
+    def _claim(self, batch: MicroBatch) -> str:
+        return f"{self.operator}/{batch.execution}.claim"
 
-    def _forget_claims(self, folder: Path) -> None:
+    def _forget_claims(self, batch: MicroBatch) -> None:
+        """Delete old claims; in an object store only now and then, so that a batch lists nothing."""
+        storage = self.control.storage
+        if not storage.location.is_local and zlib.crc32(batch.execution.encode()) % _LISTED_EVERY:
+            return
         with contextlib.suppress(OSError):
-            claims = sorted(folder.glob("*.claim"), key=lambda path: path.stat().st_mtime)
-            for path in claims[:-_CLAIMS_KEPT]:
-                path.unlink(missing_ok=True)
+            claims = [entry for entry in storage.entries(self.operator) if entry.name.endswith(".claim")]
+            claims.sort(key=lambda entry: entry.modified)
+            storage.delete(entry.name for entry in claims[:-_CLAIMS_KEPT])
 
-    def _parsed(self, path: Path) -> tuple[int, JoinPlan] | None:
+    def _parsed(self, name: str, must_answer: bool = False) -> tuple[int, JoinPlan] | None:
+        """Return the plan of a file; None if it is missing or damaged, or if its store does not answer."""
         try:
-            header, _ = read_blob(KIND, path.read_bytes())
+            header, _ = read_blob(KIND, self.control.storage.read(name))
             plan = JoinPlan.from_json(header["plan"])
             return (int(header["serial"]), self.usable(plan)) if plan.workers == self.workers else None
+        except StorageError:
+            if must_answer:
+                raise
+            return None
         except (OSError, EvenflowError, KeyError, TypeError, ValueError):
             return None
 

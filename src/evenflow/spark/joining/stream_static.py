@@ -7,13 +7,15 @@ so these may be copied; the rows of the stream are copied only in an inner join.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan
 from evenflow.plan.counted import Counted
-from evenflow.spark.joining.hot_keys import hot_keys
+from evenflow.spark.joining.hot_keys import MicroBatch, Spans, at_all_times, hot_keys
 from evenflow.spark.joining.join_replanner import JoinReplanner
 from evenflow.spark.joining.side import SideNames
 from evenflow.spark.joining.sides import JoinSides
@@ -57,7 +59,7 @@ def joined_with_table(
     for number, side in enumerate(("left", "right")):
         frame, (keyed, keys), own = sides.frames[number], (sides.left, sides.right)[number], names[number]
         streams = frame.isStreaming
-        hot = hot_keys(spark, plans.claimed if streams else plans.claim, side)
+        hot = hot_keys(spark, _reader(plans, side, claims=not streams))
         inner = how == "inner"
         rules = SideRules(
             keeps_all=streams and not inner,
@@ -71,3 +73,13 @@ def joined_with_table(
         placed.append(rows.repartition(workers, F.col(quoted(own.key))))
     joined = sides.on_cells(placed[0], placed[1], how, (names[0].key, names[1].key))
     return joined.drop(*(name.key for name in names))
+
+
+def _reader(plans: StreamPlans, side: str, *, claims: bool) -> Callable[[MicroBatch], Spans]:
+    """Return what reads the plan of a micro-batch for a side: claims it, or waits for the other's claim."""
+
+    def read(batch: MicroBatch) -> Spans:
+        serial, plan = plans.claim(batch) if claims else plans.claimed(batch)
+        return serial, at_all_times(plan, side)
+
+    return read

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from evenflow.spark.arrow_functions import arrow_function
 from evenflow.spark.joining.side import SideNames, any_null
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
@@ -22,6 +25,17 @@ class SideRules:
     at_home: bool = False  # a copy of a hot key's rows also goes where Spark's own hash sends it
     order: str = "auto"
     seed: int = 0
+    times: Times | None = None  # None: plans are valid at all times
+
+
+@dataclass(frozen=True)
+class Times:
+    """The times of a side's rows, and from when to when the rows may be that decide where a row goes."""
+
+    column: str
+    least: int  # added to the row's time, in microseconds
+    most: int
+    mark: Callable[[pa.Array], pa.Array]  # notes times and returns them
 
 
 @dataclass(frozen=True)
@@ -49,35 +63,45 @@ def streamed_side(
     is_null = any_null(keys)
     if not rules.keeps_all:
         keyed = keyed.where(f"not ({is_null})")
-    columns = ("hash", "serial", "pieces", "copies", "cells")
+    columns = ("hash", "serial", "spans")
     draw, added = F.lit(0.0), list[str]()
     if rules.divides:
         keyed, draw, added = with_draw(keyed, df, keys, rules.order, rules.seed, reasons)
     named = {
         name: helper_name([*keyed.columns, *names.all()], f"side_{name}")
-        for name in ("own", "draw", "chosen", *columns)
+        for name in ("own", "draw", "chosen", "time", *columns)
     }
     table = hot_keys.select(*(F.col(name).alias(named[name]) for name in columns))
-    own, drawn, chosen, hash_, serial, pieces, copies, cells = (quoted(name) for name in named.values())
+    own, drawn, chosen, time, hash_, serial, spans = (quoted(name) for name in named.values())
     hashed = key_hash(keys)
     if rules.keeps_all:  # null matches nothing, so these rows may be anywhere
         hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
     rows = keyed.select("*", draw.alias(named["draw"])).select("*", F.expr(hashed).alias(named["own"]))
+    if rules.times is not None:
+        mark = arrow_function(rules.times.mark, "bigint")
+        rows = rows.select("*", mark(F.unix_micros(quoted(rules.times.column))).alias(named["time"]))
     rows = rows.join(F.broadcast(table), F.expr(f"{own} = {hash_}"), "left")
-    piece = f"int({drawn} * {pieces})"
+    piece = f"slice(span.cells, int({drawn} * span.pieces) * span.copies + 1, span.copies)"
+    if rules.times is None:
+        cell = piece.replace("span.", f"get({spans}, 0).")
+    else:
+        least, most = rules.times.least, rules.times.most
+        valid = f"filter({spans}, span -> span.start <= {time} + {most} and {time} + {least} < span.stop)"
+        cell = f"flatten(transform({valid}, span -> {piece}))"
+        if least < most:
+            cell = f"array_distinct({cell})"  # a key may have the same cells before and after others
     if rules.keeps_all:
-        cell = f"coalesce(get({cells}, {piece}), {own})"
+        cell = f"coalesce(get({cell}, 0), {own})"
         first = chosen
     else:
-        cell = f"slice({cells}, {piece} * {copies} + 1, {copies})"
         if rules.at_home:
             cell = f"array_distinct(concat({cell}, array({own})))"
         cell = f"coalesce({cell}, array({own}))"
-        first = f"{chosen}[0]"
+        first = f"get({chosen}, 0)"
     rows = rows.select("*", F.expr(cell).alias(named["chosen"]))
     if watch is not None:
         worker = F.expr(f"pmod(hash({first}), {watch.workers})")
-        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, None, F.col(serial))
+        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, keys, serial=F.col(serial))
     if not rules.keeps_all:
         rows = rows.withColumn(named["chosen"], F.explode(chosen))
     # Spark would push the filter that it derives from a nullable key, with the whole look-up, into the scan

@@ -74,7 +74,8 @@ def balance(
     sources : int, optional
         Number of input partitions, for online routers.
     control : str, optional
-        Control directory of a stream, for plans, snapshots and the log.
+        Control directory of a stream, for plans, snapshots and the log: a path, or a URL such as
+        ``s3://bucket/control``.
     on_placed : callable, optional
         Called with the `Placed`, which holds the plan and the reasons for each choice.
 

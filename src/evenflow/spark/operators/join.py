@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evenflow.control.directory import local_path, temporary_control_dir
+from evenflow.control.directory import temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
 from evenflow.plan.join_build import KINDS
@@ -31,6 +31,7 @@ from evenflow.spark.routing.options import (
     check_settings,
     resolve_workers,
 )
+from evenflow.storage import locate
 
 log = logging.getLogger("evenflow.spark.operators")
 
@@ -212,13 +213,11 @@ def _join_streams(
     """Return the join, and its first plan; None if the join is left to Spark."""
     left, right = sides.frames
     if control is not None:  # Python workers have a working directory of their own
-        control = str(local_path(control))
+        control = locate(control)
     if left.isStreaming and right.isStreaming:
-        check_streams(sides, how, workers, plan, control)
-        assert plan is not None
+        check_streams(sides, how, workers, control)
         assert control is not None
-        reasons.append("the plan is bound to the query by its first micro-batch")
-        return joined_streams(sides, how, plan, control, order, seed, reasons), plan
+        return joined_streams(sides, how, workers, plan, control, order, seed, reasons)
     stream = "left" if left.isStreaming else "right"
     check_kind(how, stream)
     placed = sides.right_keys_once(how)

@@ -17,19 +17,21 @@ from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.listener import CONTROLS, OBSERVATION_PREFIX
-from evenflow.spark.routing.key_columns import Key, key_hash, quoted, with_keys
+from evenflow.spark.routing.key_columns import Key, key_hash, key_label, key_struct, with_keys
 
 _BAR_WIDTH = 30
+_REPORTS = 20  # of the last batches
 
 
 @dataclass(frozen=True)
 class HotKey:
     """A hot key, its rows and the workers that have them."""
 
-    key: str
+    key: str  # its value; its hash if no batch has shown the value, or values are not to be logged
     rows: int
     homes: list[int]
     since: float | None = field(default=None, compare=False)  # seconds since the epoch, in a stream
+    hash: str | None = field(default=None, compare=False)  # as `evenflow.hash_keys` gives it, in a stream
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Loads:
     fallbacks: int = 0
     busy: list[float] | None = None  # seconds per worker, if measured
     batch: int | None = None
+    reports: list[dict[str, Any]] = field(default_factory=list, compare=False)  # to online routers, by batch
 
     @property
     def workers(self) -> int:
@@ -198,7 +201,7 @@ def loads(
 
 def _from_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads:
     keyed, keys = with_keys(df, key)
-    value = F.struct(*(F.col(quoted(column.frame_name)).alias(column.name) for column in keys))
+    value = F.expr(key_struct(keys))
     pairs = (
         keyed.select(
             F.spark_partition_id().alias("worker"), F.expr(key_hash(keys)).alias("hash"), value.alias("key")
@@ -227,23 +230,11 @@ def _from_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads
         keys=distinct,
         pairs=sum(int(row["pairs"]) for row in by_worker.values()),
         hot=[
-            HotKey(_key_label(row["key"]), int(row["rows"]), list(row["homes"]))
+            HotKey(key_label(row["key"]), int(row["rows"]), list(row["homes"]))
             for row in hot
             if len(row["homes"]) > 1 or row["rows"] * workers * 4 >= total
         ],
     )
-
-
-def _key_label(text: str) -> str:
-    """Return the value of a single-column key, or the JSON of a key with several columns.
-
-    >>> _key_label('{"k":"to"}'), _key_label('{"a":1,"b":2}'), _key_label('{}')
-    ('to', '{"a":1,"b":2}', 'null')
-    """
-    values = json.loads(text)
-    if len(values) == 1:
-        return str(next(iter(values.values())))
-    return text if values else "null"
 
 
 def _from_query(query: Any) -> Loads:
@@ -271,7 +262,7 @@ def _from_log(control: Control) -> Loads:
         wanted = [_without_counts(note) for note in notes if note["event"] == "busy"]
     if not wanted:
         raise EvenflowError(
-            f"there is no batch in the log of {control.folder}; wait for one, or check the path."
+            f"there is no batch in the log of {control.location}; wait for one, or check the path."
         )
     return _from_note(wanted[-1], notes)
 
@@ -287,8 +278,17 @@ def _busy_by_worker(notes: list[dict[str, Any]], batch: int | None) -> dict[int,
     return {note["worker"]: note for note in reports if note.get("run") == reports[-1].get("run")}
 
 
+def _hot_key(
+    key: str, rows: int, homes: list[int], since: float | None = None, value: str | None = None
+) -> HotKey:
+    """Return a hot key as the log of a stream has it (:mod:`evenflow.control.hot_keys`)."""
+    return HotKey(key if value is None else value, rows, homes, since, key)
+
+
 def _from_note(note: dict[str, Any], notes: list[dict[str, Any]]) -> Loads:
-    hot = [HotKey(*saved) if isinstance(saved, list) else HotKey(**saved) for saved in note.get("hot", [])]
+    hot = [
+        _hot_key(*saved) if isinstance(saved, list) else HotKey(**saved) for saved in note.get("hot") or []
+    ]
     busy = _busy_by_worker(notes, note.get("batch"))
     rows = [int(rows) for rows in note["rows"]]
     if not rows:
@@ -302,4 +302,5 @@ def _from_note(note: dict[str, Any], notes: list[dict[str, Any]]) -> Loads:
         fallbacks=sum(note["event"] == "fallback" for note in notes),
         busy=seconds if busy else note.get("busy"),
         batch=note.get("batch"),
+        reports=[note for note in notes if note["event"] == "report"][-_REPORTS:],
     )

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
 from evenflow.history.watch import Watched
 from evenflow.spark.replanning.listener import CONTROLS, OBSERVATION_PREFIX
+from evenflow.storage import locate
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -70,11 +72,11 @@ def _watched(query: Any, name: str | None) -> Sequence[Watched]:
     """Return the control directories of a query's operators, known from its first batch on."""
     observed = {name for progress in query.recentProgress for name in (progress.observedMetrics or {})}
     own = sorted(key for key in observed if key.startswith(OBSERVATION_PREFIX) and key in CONTROLS)
-    folders = dict.fromkeys(CONTROLS[key].folder for key in own)
-    return [Watched(folder, name) for folder in folders if folder.is_dir()]
+    controls = {CONTROLS[key].location: CONTROLS[key] for key in own}
+    return [Watched(place, name) for place, control in controls.items() if control.exists()]
 
 
 def _watched_state(query: Any, name: str | None) -> Sequence[Watched]:
     """Return the control directory of a stateful query, once it is there."""
-    control = Path(query.config.control)
-    return [Watched(control, name or Path(query.config.root).name)] if control.is_dir() else []
+    control = Control(query.config.control)
+    return [Watched(control.location, name or locate(query.config.root).name)] if control.exists() else []

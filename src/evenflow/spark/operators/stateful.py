@@ -19,6 +19,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import as_scheme
 from evenflow.spark.grouped.runs import Layout, check_rows
 from evenflow.spark.grouped.schemas import Schema, as_arrow, check_exchangeable, parse
+from evenflow.spark.monitoring.switches import logs_values
 from evenflow.spark.operators.apply import number_columns
 from evenflow.spark.operators.curried import curried
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, quoted, with_keys
@@ -163,6 +164,7 @@ def stateful(
         keep=seconds_of(keep, "keep"),
         beat=None if heartbeat is None else len(names),
         accept_gap=accept_gap,
+        log_values=logs_values(df.sparkSession),
     )
     _check_time(config)
     frame = number_columns(frame)

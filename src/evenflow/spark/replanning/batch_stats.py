@@ -5,19 +5,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from evenflow.control.hot_keys import shortened
 from evenflow.kernels import Float64Array, Int64Array, UInt64Array
+from evenflow.spark.monitoring.switches import compared_batches, logs_values
+from evenflow.spark.routing.draws import VALUES, draw_by_position
+from evenflow.spark.routing.key_columns import (
+    KeyColumn,
+    hash_partition,
+    helper_name,
+    key_label,
+    key_struct,
+)
 from evenflow.spark.routing.key_counts import top_k, top_keys
 
 _SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
 _RELATIVE_ERROR = 0.03  # of the counts of keys and pairs
+_VALUE_FRACTION = 1 / 64  # of the rows, whose keys are looked at for their values
+_VALUES, _VALUES_TRACKED = 200, 2048  # of the most frequent keys among them
+_VALUE_CHARACTERS = 300  # of its JSON
+_HASH_DIGITS = 16
 
 
 class HasHomes(Protocol):
@@ -41,6 +55,9 @@ class BatchStats:
     pairs: int
     serial: int | None  # of the plan that was used
     hashed: Int64Array | None = None  # rows per worker if Spark's own hashing had placed them
+    query: str = ""  # Spark's id
+    watermark: int | None = None  # of the batch, in microseconds, if its query has one operator with state
+    values: dict[str, str] | None = field(default_factory=dict)  # of frequent keys by hash; None: not logged
 
     @staticmethod
     def from_row(row: Any, batch: int) -> BatchStats:
@@ -57,17 +74,16 @@ class BatchStats:
             distinct=int(values["keys"] or 0),
             pairs=int(values["key_worker_pairs"] or 0),
             serial=values["plan"],
-            hashed=_by_worker(values["rows_by_hash"], workers),
+            hashed=_if_counted(values["rows_by_hash"], workers),
+            values=_values(values["key_values"]),
         )
 
-    def summary(self, plan: HasHomes | None, since: Mapping[str, float] | None = None) -> dict[str, Any]:
-        """Return the fields of this batch's log line; ``since`` has the times from which keys were hot."""
+    def summary(self, plan: HasHomes | None) -> dict[str, Any]:
+        """Return the fields of this batch's log line; hot keys are hash, rows and homes."""
         hot = []
         shown = int((self.counts * _SHOWN_DIVISOR * self.rows.size >= self.total).sum())
         for key, count in zip(self.keys[:shown].tolist(), self.counts[:shown].tolist(), strict=True):
-            name = f"{key:016x}"
-            homes = plan.homes_of(key) if plan is not None else []
-            hot.append([name, int(count), homes, (since or {}).get(name)])
+            hot.append([f"{key:016x}", int(count), plan.homes_of(key) if plan is not None else []])
         return {
             "batch": self.batch,
             "plan": self.serial,
@@ -85,30 +101,49 @@ def observe(
     hashed: Column,
     worker: Column,
     workers: int,
+    keys: Sequence[KeyColumn],
     tail: Column | None = None,
     serial: Column | None = None,
-    by_hash: Column | None = None,
 ) -> DataFrame:
     """Observe keys by hash, and rows by worker and by the home of their bucket (``tail``).
 
-    ``by_hash`` is the partition that Spark's own hashing gives a row, for comparison. Spark shows the metrics
-    in the query's progress under these names.
+    In some batches, rows are also counted by the partition that Spark's own hashing gives them. The values of
+    frequent keys come from a sample of the rows. Both can be switched off
+    (:mod:`evenflow.spark.monitoring.switches`). Spark shows the metrics in the query's progress under these
+    names.
     """
-    if by_hash is None:
-        by_hash = F.pmod(hashed, F.lit(workers)).cast("int")
-    null = F.lit(None)
+    spark, null = df.sparkSession, F.lit(None)
+    nothing = F.max(null.cast("int"))  # an aggregate that costs nothing
+    by_hash = by_value = nothing
+    every = compared_batches(spark)
+    if every:
+        partition = hash_partition(keys, workers)
+        if every > 1:  # the time is one for the whole batch, and for a batch that is repeated
+            partition = f"if(pmod(xxhash64(current_timestamp()), {every}) = 0, {partition}, null)"
+        by_hash = top_k(F.expr(partition), workers)
+    value = helper_name(df, "value")
+    if logs_values(spark):
+        # not the draw that picks a home: by content, it is one number for all rows of some keys
+        drawn = F.expr(draw_by_position(0, VALUES, df.isStreaming))
+        text = F.concat(
+            F.lpad(F.hex(hashed), _HASH_DIGITS, "0"),
+            F.left(F.to_json(F.expr(key_struct(keys))), F.lit(_VALUE_CHARACTERS)),
+        )
+        df = df.select("*", F.when(drawn < _VALUE_FRACTION, text).alias(value))
+        by_value = F.call_function("approx_top_k", F.col(value), F.lit(_VALUES), F.lit(_VALUES_TRACKED))
     return df.observe(
         name,
         F.count(F.lit(1)).alias("rows"),
         top_keys(hashed, workers).alias("hot_keys"),
+        by_value.alias("key_values"),
         top_k(worker, workers).alias("rows_by_worker"),
-        top_k(null.cast("int") if tail is None else tail, workers).alias("rows_by_bucket_home"),
-        top_k(by_hash, workers).alias("rows_by_hash"),
+        (nothing if tail is None else top_k(tail, workers)).alias("rows_by_bucket_home"),
+        by_hash.alias("rows_by_hash"),
         F.approx_count_distinct(hashed, _RELATIVE_ERROR).alias("keys"),
         F.approx_count_distinct(F.xxhash64(hashed, worker), _RELATIVE_ERROR).alias("key_worker_pairs"),
         F.max(null.cast("bigint") if serial is None else serial).alias("plan"),
         F.max(F.lit(workers)).alias("workers"),
-    )
+    ).drop(value)
 
 
 def _by_worker(items: Any, workers: int) -> Int64Array:
@@ -117,6 +152,22 @@ def _by_worker(items: Any, workers: int) -> Int64Array:
         if item["item"] is not None:
             rows[item["item"]] = item["count"]
     return rows
+
+
+def _if_counted(items: Any, workers: int) -> Int64Array | None:
+    """Return the rows by worker; None if they were not counted in this batch."""
+    counted = any(item["item"] is not None for item in items or [])
+    return _by_worker(items, workers) if counted else None
+
+
+def _values(items: Any) -> dict[str, str] | None:
+    """Return the values of keys by hash; None if they are not to be logged."""
+    if items is None:
+        return None
+    texts = [item["item"] for item in items if item["item"] is not None]
+    return {
+        text[:_HASH_DIGITS].lower(): shortened(key_label(text[_HASH_DIGITS:])) for text in reversed(texts)
+    }
 
 
 def plain(value: Any) -> Any:

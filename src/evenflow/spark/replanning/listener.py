@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -13,12 +15,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from evenflow.control.directory import Control
+from evenflow.control.hot_keys import HotKeyNotes
 from evenflow.errors import own_sentence
 from evenflow.spark.replanning.batch_stats import BatchStats, HasHomes
 from evenflow.spark.replanning.plan_datasource import PlanSource
 
 log = logging.getLogger("evenflow.spark.replanning")
 
+_ENDS_KEPT = 100
 OBSERVATION_PREFIX = "evenflow "  # of the names of observed metrics
 
 
@@ -39,8 +43,9 @@ class BatchListener(StreamingQueryListener):
     def __init__(self) -> None:
         self.operators: dict[str, tuple[Control, str, Learner | None]] = {}
         self.last: dict[str, tuple[str, int]] = {}
-        self.queries: dict[str, str] = {}  # Spark's id of the query of each operator
-        self.hot_since: dict[str, dict[str, float]] = {}  # times, by operator and key
+        self._ends: dict[str, list[tuple[Control, dict[str, str]]]] = {}  # where to log the end of a run
+        self._ended: dict[str, str | None] = {}  # the errors of the last runs that ended
+        self.hot_keys: dict[str, HotKeyNotes] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         """Do nothing."""
@@ -49,12 +54,23 @@ class BatchListener(StreamingQueryListener):
         """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Log the end of a query; it may start again."""
-        for name, query in self.queries.items():
-            if query == str(event.id):
-                control, operator, _ = self.operators[name]
-                failed = {"failed": own_sentence(str(event.exception)) or True} if event.exception else {}
-                control.note("ended", operator=operator, query=query, **failed)
+        """Log the end of a run of a query; it may start again."""
+        run = str(event.runId)
+        self._ended = dict([*list(self._ended.items())[-_ENDS_KEPT:], (run, event.exception)])
+        self._log_end(run)
+
+    def log_end(self, run: str, control: Control, **fields: str) -> None:
+        """Log the end of a run when it comes, or now if it has come already."""
+        self._ends.setdefault(run, []).append((control, fields))
+        if run in self._ended:
+            self._log_end(run)
+
+    def _log_end(self, run: str) -> None:
+        error = self._ended[run]
+        failed = {"failed": own_sentence(str(error)) or True} if error else {}
+        for control, fields in self._ends.pop(run, []):  # of two threads, one gets them
+            if control.log.exists():  # else it was moved or deleted after the end, and must not come back
+                control.note("ended", run=run, **fields, **failed)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Handle the statistics of a batch; a failure here must not affect the query."""
@@ -72,30 +88,23 @@ class BatchListener(StreamingQueryListener):
             return
         started = name not in self.last or self.last[name][0] != batch[0]
         self.last[name] = batch
-        stats = BatchStats.from_row(row, batch[1])
+        stats = replace(
+            BatchStats.from_row(row, batch[1]), query=str(progress.id), watermark=_watermark(progress)
+        )
         if started:
             control.note(
                 "started", operator=operator, query=str(progress.id), run=batch[0], batch=stats.batch,
                 workers=int(stats.rows.size),
             )  # fmt: skip
-            self.queries[name] = str(progress.id)
+            self.log_end(batch[0], control, operator=operator, query=str(progress.id))
         plan = replanner.used.get(stats.serial) if replanner is not None else None
         if stats.total:
-            note = stats.summary(plan, self._hot_since(name))
-            self.hot_since[name] = {key: since or time.time() for key, *_, since in note["hot"]}
-            note["hot"] = [[*key[:3], round(self.hot_since[name][key[0]], 3)] for key in note["hot"]]
+            note = stats.summary(plan)
+            hot_keys = self.hot_keys.setdefault(name, HotKeyNotes(control, operator))
+            note["hot"] = hot_keys.of_batch(note["hot"], stats.values)
             control.note("batch", operator=operator, query=str(progress.id), **note, **_measured(progress))
         if replanner is not None:
             replanner.learn(stats)
-
-    def _hot_since(self, name: str) -> dict[str, float]:
-        """Return since when keys have been hot; at first, as the run before has logged it."""
-        if name not in self.hot_since:
-            control, operator, _ = self.operators[name]
-            logged = [note for note in control.notes("batch") if note.get("operator") == operator]
-            hot = logged[-1].get("hot", []) if logged else []
-            self.hot_since[name] = {key: since for key, *_, since in hot if isinstance(since, float)}
-        return self.hot_since[name]
 
 
 def _measured(progress: Any) -> dict[str, Any]:
@@ -106,11 +115,53 @@ def _measured(progress: Any) -> dict[str, Any]:
         "state_keys": sum(int(one.numRowsTotal) for one in state) if state else None,
         "state_bytes": sum(int(one.memoryUsedBytes) for one in state) if state else None,
         "late": sum(int(one.numRowsDroppedByWatermark) for one in state) if state else None,
+        "waiting": rows_waiting((one.endOffset, one.latestOffset) for one in progress.sources or []),
     }
+
+
+def _watermark(progress: Any) -> int | None:
+    """Return the watermark in microseconds; None if there is none, or if several operators keep state."""
+    text = (progress.eventTime or {}).get("watermark")
+    if text is None or len(progress.stateOperators or []) != 1:
+        return None
+    return round(datetime.fromisoformat(text).timestamp() * 1000) * 1000
+
+
+def rows_waiting(sources: Iterable[tuple[Any, Any]]) -> int | None:
+    """Return the rows that Kafka has beyond the end of a batch; None if no source is one of its topics.
+
+    Sources are given by the offsets at which the batch ended and at which the source ends, as JSON. Those of
+    other sources do not count rows.
+
+    >>> rows_waiting([('{"orders": {"0": 5, "1": 7}}', '{"orders": {"0": 8, "1": 7}}'), ("7", None)])
+    3
+    >>> rows_waiting([('{"logOffset": 3}', '{"logOffset": 4}')]) is None
+    True
+    """
+    known = []
+    for offsets in sources:
+        try:
+            end, latest = (
+                sum(int(rows) for partitions in json.loads(text).values() for rows in partitions.values())
+                for text in offsets
+            )
+        except (AttributeError, TypeError, ValueError):
+            continue
+        known.append(max(0, latest - end))
+    return sum(known) if known else None
 
 
 _LISTENERS: WeakKeyDictionary[SparkSession, BatchListener] = WeakKeyDictionary()
 CONTROLS: dict[str, Control] = {}  # by the name of an operator's observed metrics
+
+
+def batch_listener(spark: SparkSession) -> BatchListener:
+    """Return the listener of a session, which the first call adds."""
+    listener = _LISTENERS.get(spark)
+    if listener is None:
+        listener = _LISTENERS[spark] = BatchListener()
+        spark.streams.addListener(listener)
+    return listener
 
 
 def observe_operator(
@@ -118,12 +169,10 @@ def observe_operator(
 ) -> str:
     """Register an operator with the session's listener; return the name for its observed metrics.
 
-    The first call also registers the data source that plans are read through.
+    Also register the data source that plans are read through.
     """
-    listener = _LISTENERS.get(spark)
-    if listener is None:
-        listener = _LISTENERS[spark] = BatchListener()
-        spark.streams.addListener(listener)
+    listener = batch_listener(spark)
+    if not listener.operators:
         spark.dataSource.register(PlanSource)
     name = f"{OBSERVATION_PREFIX}{operator} {uuid4().hex[:8]}"
     listener.operators[name] = (control, operator, replanner)

@@ -7,12 +7,14 @@ to the home of its bucket, and a fallback is logged. Keep imports light: Python 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from evenflow.control.directory import PLANS, Control
+from evenflow.storage import Location
 
 FORMAT = "evenflow-plan"
 SCHEMA = "hash bigint, below array<int>, cut array<double>, above array<int>, serial bigint"
@@ -26,10 +28,12 @@ def plan_file(operator: str) -> str:
 class PlanSource(DataSource):
     """Reads the plan from the control directory given by the option ``control``."""
 
+    storage_options: ClassVar[dict[str, str]] = {}  # Spark shows options of a read, but not of a class
+
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
-        return FORMAT
+        return format_with(cls.storage_options)
 
     def schema(self) -> str:
         """Return the schema."""
@@ -37,7 +41,25 @@ class PlanSource(DataSource):
 
     def reader(self, schema: Any) -> PlanReader:
         """Return the reader."""
-        return PlanReader(self.options["control"], self.options["operator"], int(self.options["workers"]))
+        place = Location(self.options["control"], self.storage_options)
+        return PlanReader(place, self.options["operator"], int(self.options["workers"]))
+
+
+def format_with(storage_options: dict[str, str]) -> str:
+    """Return the name of the format for a control directory with these storage options."""
+    if not storage_options:
+        return FORMAT
+    identity = repr(sorted(storage_options.items())).encode()
+    return f"{FORMAT}-{hashlib.blake2b(identity, digest_size=6).hexdigest()}"
+
+
+def registered_format(spark: Any, place: Location) -> str:
+    """Return the name of the format for a control directory, which is registered if it is not yet."""
+    if place.options:
+        source: type[PlanSource] = type("PlanSource", (PlanSource,), {"storage_options": place.options})
+        source.__module__ = "__main__"  # so that the class is sent, and not its name
+        spark.dataSource.register(source)
+    return format_with(place.options)
 
 
 class PlanReader(DataSourceReader):

@@ -13,11 +13,10 @@ from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.operator_name import operator_name
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.replanning.listener import observe_operator
-from evenflow.spark.replanning.plan_datasource import FORMAT
+from evenflow.spark.replanning.plan_datasource import registered_format
 from evenflow.spark.replanning.replanner import Replanner
 from evenflow.spark.routing.key_columns import (
     KeyColumn,
-    hash_partition,
     helper_name,
     key_hash,
     quoted,
@@ -46,13 +45,13 @@ def place_stream(
     control = Control(folder)
     operator = operator_name(scheme, first.workers, [column.name for column in keys])
     control.remove_drafts()
-    hashed, by_hash = key_hash(keys), F.expr(hash_partition(keys, first.workers))
+    hashed = key_hash(keys)
     if not scheme.counts_keys:
         placed = with_worker(df, first, hashed, draw, worker)
         name = observe_operator(df.sparkSession, control, operator)
-        return observe(placed, name, F.expr(hashed), F.col(worker), first.workers, by_hash=by_hash)
+        return observe(placed, name, F.expr(hashed), F.col(worker), first.workers, keys)
     replanner = Replanner(control, operator, scheme, split, seed, first)
-    return with_replanned_worker(df, replanner, hashed, draw, worker, by_hash)
+    return with_replanned_worker(df, replanner, keys, draw, worker)
 
 
 def observe_stream(placed: Placed) -> DataFrame:
@@ -62,35 +61,33 @@ def observe_stream(placed: Placed) -> DataFrame:
         placed.frame.sparkSession, Control(placed.control or temporary_control_dir()), operator
     )
     worker = F.col(quoted(placed.worker))
-    hashed, by_hash = key_hash(placed.keys), hash_partition(placed.keys, placed.workers)
-    return observe(placed.frame, name, F.expr(hashed), worker, placed.workers, by_hash=F.expr(by_hash))
+    return observe(placed.frame, name, F.expr(key_hash(placed.keys)), worker, placed.workers, placed.keys)
 
 
 def with_replanned_worker(
     df: DataFrame,
     replanner: Replanner,
-    hashed: str,
+    keys: list[KeyColumn],
     draw: Column | None,
     worker: str,
-    by_hash: Column | None = None,
 ) -> DataFrame:
     """Return a streaming ``df`` with each row's worker by the plan current in its micro-batch."""
     name = observe_operator(df.sparkSession, replanner.control, replanner.operator, replanner)
     names = {step: helper_name([*df.columns, worker], step) for step in ("hash", "tail", "serial")}
     hash_, tail, serial = (F.col(name) for name in names.values())
     hot_keys = current_plan(df.sparkSession, replanner.control, replanner.operator, replanner.workers)
-    rows = df.select("*", F.expr(hashed).alias(names["hash"]))
+    rows = df.select("*", F.expr(key_hash(keys)).alias(names["hash"]))
     rows = rows.select("*", bucket_home(df, replanner.plan, names["hash"]).alias(names["tail"]))
     placed = with_joined_worker(rows, hot_keys, hash_, tail, draw, worker, names["serial"])
-    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, tail, serial, by_hash)
+    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, keys, tail, serial)
     return stats.drop(*names.values())
 
 
 def current_plan(spark: SparkSession, control: Control, operator: str, workers: int) -> DataFrame:
     """Return the hot keys of the plan in a control directory, reread by every micro-batch."""
     return (
-        spark.read.format(FORMAT)
-        .option("control", str(control.folder))
+        spark.read.format(registered_format(spark, control.location))
+        .option("control", str(control.location))
         .option("operator", operator)
         .option("workers", str(workers))
         .load()

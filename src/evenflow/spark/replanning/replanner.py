@@ -25,10 +25,10 @@ from evenflow.plan import Plan, bucket_of
 from evenflow.plan.counted import Counted, hot_only
 from evenflow.plan.explain import Difference, difference
 from evenflow.schemes.base import Scheme
+from evenflow.schemes.handover import STEADY_ROWS_PER_WORKER
 from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.plan_datasource import plan_file
 from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS
-from evenflow.spark.routing.router_snapshots import STEADY_ROWS_PER_WORKER
 
 log = logging.getLogger("evenflow.spark.replanning")
 
@@ -107,7 +107,7 @@ class Replanner:
         if not write_plan(self.control, self.operator, self.serial, self.plan):
             log.warning(
                 "cannot write the plan to %s; rows are placed by hash until it is writable",
-                self.control.folder,
+                self.control.location,
             )
 
 

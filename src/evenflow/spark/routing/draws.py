@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 # purposes; the salts of two purposes are independent
 HOME, CONTENT, FIRST_SAMPLE, SECOND_SAMPLE = "home", "content", "first sample", "second sample"
+VALUES = "values"
 _DIGEST_KEY = b"evenflow draws"
 _UNIT = "1.1102230246251565E-16D"  # 2^-53
 

@@ -6,6 +6,7 @@ for bit. Null is a key like any other, and so is NaN.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -112,6 +113,27 @@ def key_hash(columns: Iterable[KeyColumn]) -> str:
     It is text, because building a Column costs one call to the JVM per part.
     """
     return f"xxhash64({', '.join(quoted(column.frame_name) for column in columns)})"
+
+
+def key_struct(columns: Iterable[KeyColumn]) -> str:
+    """Return SQL for the key's values; `key_label` turns the JSON of them into text for people to read."""
+    fields = (f"{quoted(column.frame_name)} as {quoted(column.name)}" for column in columns)
+    return f"struct({', '.join(fields)})"
+
+
+def key_label(text: str) -> str:
+    """Return the value of a single-column key, or the JSON of a key with several columns.
+
+    >>> key_label('{"k":"to"}'), key_label('{"a":1,"b":2}'), key_label('{}'), key_label('{"k":"cut o')
+    ('to', '{"a":1,"b":2}', 'null', '{"k":"cut o')
+    """
+    try:
+        values = json.loads(text)
+    except ValueError:  # only the beginning of a long one
+        return text
+    if len(values) == 1:
+        return str(next(iter(values.values())))
+    return text if values else "null"
 
 
 def quoted(name: str) -> str:

@@ -4,8 +4,9 @@ Each partition is a source. Only the key's hash crosses into Python, through an 
 returns the worker; rows stay in the JVM. A retried task repeats its decisions, because:
 
 * a router starts from a frozen snapshot: empty, or the merged knowledge of the previous micro-batch's routers
-  (:mod:`evenflow.spark.routing.router_snapshots`). Hot keys and their homes carry over; loads restart at 0,
-  because a batch takes as long as its fullest worker, regardless of earlier batches;
+  and what its workers reported (:mod:`evenflow.spark.routing.router_snapshots`). Hot keys, homes and clocks
+  carry over; loads only as a small head start, because a batch takes as long as its fullest worker,
+  regardless of earlier batches;
 * its input has a fixed order. A plain scan of files or offsets has one; other frames are sorted by content
   within each partition, then routed in a permutation that depends on positions only. ``order="as-is"`` is the
   caller's promise of a fixed order;
@@ -15,8 +16,8 @@ If input files disappear between two attempts, a retried task may decide differe
 its order-independent shuffle checksum and reruns the downstream stages, so the checksum must be enabled.
 
 A source's number is its partition modulo ``sources``. The number of partitions is not known before the job
-runs: ``sources`` is passed by the caller, or is the number of workers, which gives every partition a distinct
-starting worker.
+runs: ``sources`` is passed by the caller, or is the number of partitions of the previous micro-batch, or else
+the number of workers, which gives every partition a distinct starting worker.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenflow.control.directory import local_path, temporary_control_dir
+from evenflow.control.directory import temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
 from evenflow.spark.arrow_functions import arrow_function
@@ -39,6 +40,7 @@ from evenflow.spark.routing.options import ResolvedOptions
 from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
 from evenflow.spark.worker_python import check_worker_python
+from evenflow.storage import locate
 
 log = logging.getLogger("evenflow.spark.routing")
 
@@ -66,8 +68,13 @@ def place_online(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     if not as_is:
         keyed = sorted_by_content(keyed, options.seed)
     shared = control is not None or _is_local(df.sparkSession)
+    if df.isStreaming and scheme.learns and not shared:
+        reasons.append(
+            f"{scheme.name} starts every micro-batch anew: its routers would pass on what they know through "
+            "control, a folder that the driver and all executors can write; pass control"
+        )
     if df.isStreaming:
-        control = str(local_path(control or temporary_control_dir()))
+        control = locate(control or temporary_control_dir())
     operator = operator_name(scheme, workers, [column.name for column in keys])
     online = OnlineRouting(
         scheme, workers, options.seed, options.sources, control if shared else None, operator,

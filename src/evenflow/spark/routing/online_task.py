@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from evenflow.schemes.base import Router, Scheme
 from evenflow.schemes.registry import register
 from evenflow.spark.monitoring.task_timing import BATCH_ID
 from evenflow.spark.routing.router_snapshots import Snapshots
+from evenflow.spark.routing.worker_reports import measured_batches, report_of
 from evenflow.spark.task import current_task
 
 PERMUTED_ROWS = 1 << 22  # 32 MB of hashes
@@ -37,14 +38,13 @@ class OnlineRouting:
     operator: str = ""
     permuted: bool = False
 
-    @property
-    def number_of_sources(self) -> int:
-        """Number of routers that share the stream."""
-        return self.sources or self.workers
-
     def router(self, partition: int, learned: Router | None = None) -> Router:
-        """Return the initial router of a partition, with its share of what earlier routers learned."""
-        number = self.number_of_sources
+        """Return the initial router of a partition, with its share of what earlier routers learned.
+
+        The number of routers that share the stream is given, or that of the batch before, or the number of
+        workers.
+        """
+        number = self.sources or (self.workers if learned is None else learned.place.sources)
         router = self.scheme.router(self.workers, self.seed, source=partition % number, sources=number)
         if learned is not None:
             router.learn([learned], 1 / number)
@@ -56,12 +56,33 @@ class OnlineRouting:
         if self.control is None or not self.scheme.learns or batch is None:
             return None, 0
         control = Control(self.control)
-        folder = control.folder / "online" / self.operator / str(task.getLocalProperty(QUERY_ID))
+        place = control.location / f"online/{self.operator}/{task.getLocalProperty(QUERY_ID)}"
 
         def on_fallback(number: int, why: str) -> None:
             control.note("fallback", operator=self.operator, batch=number, why=why)
 
-        return Snapshots(folder, self.scheme, self.workers, self.number_of_sources, on_fallback), int(batch)
+        def hear(number: int, router: Router) -> Callable[[], None]:
+            return self._hear(control, number, router)
+
+        return Snapshots(place, self.scheme, self.workers, self.seed, on_fallback, hear), int(batch)
+
+    def _hear(self, control: Control, batch: int, router: Router) -> Callable[[], None]:
+        """Give a router the workers' report on a batch; return a function that logs it."""
+        if not self.scheme.needs_reports:
+            return lambda: None
+        report = report_of(measured_batches(control.notes("busy"), self.workers, batch), router.clock)
+        if report is None:
+            return lambda: None
+        router.report(report)
+        values = {name: value for name, value in asdict(report).items() if isinstance(value, np.ndarray)}
+        told = {name: _rounded(value) for name, value in values.items()}
+        decision = {name: _rounded(value) for name, value in router.heard.items()}
+        return lambda: control.note("report", operator=self.operator, batch=batch, **told, decision=decision)
+
+
+def _rounded(values: Any) -> list[float]:
+    """Return numbers with four digits, for the log."""
+    return [float(f"{value:.4g}") for value in values]
 
 
 def route_partition(online: OnlineRouting, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:

@@ -73,7 +73,8 @@ class PlacementOptions:
                 f"auto chose planned: {scheme.name} can be planned, at the cost of a plain shuffle"
             )
             return "planned"
-        reasons.append(f"auto chose online: {scheme.name} decides row by row and cannot be planned")
+        hears = ", and hears from its workers what `aggregate` measures" if scheme.needs_reports else ""
+        reasons.append(f"auto chose online: {scheme.name} decides row by row and cannot be planned{hears}")
         return "online"
 
 

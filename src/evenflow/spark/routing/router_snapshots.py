@@ -5,9 +5,9 @@ same decisions, so any attempt's file will do). The first task of a later batch 
 earlier batch and freezes the result, again by exclusive create. Every task of that batch, first attempt or
 retry, starts from its share of this frozen snapshot.
 
-Merging halves each count, so that the past decays, but a batch with few rows decays it by less: Kafka and
-``availableNow`` make tiny batches by themselves. Where a batch has fewer partitions than sources, the shares
-that no partition took are added from the snapshot before.
+How routers are merged is the schemes' (:mod:`evenflow.schemes.handover`). The merged router also knows how
+many partitions the batch had, which is the number of sources of the next one unless the caller gave it, and
+has heard what the workers measured (:mod:`evenflow.spark.routing.worker_reports`).
 
 Files: ``<batch>.<partition>.part`` and ``<batch>.joined``, each a compressed ``Router.to_bytes``. A file that
 is missing, truncated or of another version is treated as absent, and the fallback is counted. The files of a
@@ -20,46 +20,49 @@ import contextlib
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 from evenflow.errors import EvenflowError
-from evenflow.files import create_exclusive
 from evenflow.schemes.base import Router, Scheme
+from evenflow.schemes.handover import hand_over
+from evenflow.storage import open_storage
 
 MAX_BYTES = 900_000
-PAST_WEIGHT = 0.5  # of all earlier batches, relative to a last one with STEADY_ROWS_PER_WORKER
-STEADY_ROWS_PER_WORKER = 256  # in a batch; enough to detect hot keys without earlier batches
 _PART, _JOINED, _LOST = "part", "joined", "lost"
 
 OnFallback = Callable[[int, str], None]  # batch, reason
+Hear = Callable[[int, Router], Callable[[], None]]  # batch, merged router; returns what to do if it is kept
 
 
 class Snapshots:
-    """The snapshots of one operator of one query, in a directory that every executor can write."""
+    """The snapshots of one operator of one query, in a place that every executor can write."""
 
     def __init__(
         self,
-        folder: Path,
+        place: str | Path,
         scheme: Scheme,
         workers: int,
-        sources: int,
+        seed: int = 0,
         on_fallback: OnFallback = lambda batch, reason: None,
+        hear: Hear = lambda batch, router: lambda: None,
     ):
-        self.folder = folder
+        self.storage = open_storage(place)
         self.scheme = scheme
         self.workers = workers
-        self.sources = sources
+        self.seed = seed
         self.on_fallback = on_fallback
+        self.hear = hear
 
     def load_before(self, batch: int) -> Router | None:
         """Return the merged router of the latest earlier batch, or None."""
-        known = (found for found, path in self._files() if found < batch and path.suffix != f".{_LOST}")
+        known = (found for found, name in self._files() if found < batch and _suffix(name) != _LOST)
         newest = max(known, default=None)
         if newest is None:
             if batch > 0:
                 self._report_loss(batch, "the previous batch left no snapshot")
             return None
-        joined = self.folder / f"{newest:09d}.{_JOINED}"
-        if not joined.exists():
+        joined = f"{newest:09d}.{_JOINED}"
+        if not self._exists(joined):
             self._merge_parts(newest, joined)
         router = self._read(joined)
         if router is None:
@@ -71,51 +74,48 @@ class Snapshots:
         blob = zlib.compress(router.to_bytes(), 1)
         if partition < MAX_BYTES // len(blob):
             with contextlib.suppress(OSError):  # a full disk costs balance, not results
-                self.folder.mkdir(parents=True, exist_ok=True)
-                create_exclusive(self.folder / f"{batch:09d}.{partition:05d}.{_PART}", blob)
+                self.storage.create(f"{batch:09d}.{partition:05d}.{_PART}", blob)
 
-    def _merge_parts(self, batch: int, joined: Path) -> None:
+    def _merge_parts(self, batch: int, joined: str) -> None:
         """Freeze the sum of a batch's parts, and remove files that are no longer needed."""
-        parts = [path for found, path in self._files() if found == batch and path.suffix == f".{_PART}"]
-        routers = [router for path in sorted(parts) if (router := self._read(path)) is not None]
-        merged = self.scheme.router(self.workers)
-        with contextlib.suppress(EvenflowError):  # files of another scheme count as absent
-            merged.learn([*routers, *self._untaken(batch, len(routers))], self._decay(routers))
-        blob = zlib.compress(merged.to_bytes(), 1)
+        parts = [name for found, name in self._files() if found == batch and _suffix(name) == _PART]
+        routers = [router for name in sorted(parts) if (router := self._read(name)) is not None]
+        blob, told = b"", None
+        if routers:
+            merged = hand_over(self.scheme, self.workers, routers, self._joined_before(batch), self.seed)
+            told = self.hear(batch, merged)
+            blob = zlib.compress(merged.to_bytes(), 1)
         with contextlib.suppress(OSError):
-            create_exclusive(joined, blob if routers and len(blob) <= MAX_BYTES else b"")
-        for found, path in self._files():
-            if found < batch or (found == batch and path.suffix == f".{_PART}"):
-                with contextlib.suppress(OSError):
-                    path.unlink()
+            created = self.storage.create(joined, blob if len(blob) <= MAX_BYTES else b"")
+            if created and told is not None:
+                told()
+        old = [name for found, name in self._files() if found < batch]
+        for name in [*old, *parts]:
+            with contextlib.suppress(OSError):
+                self.storage.delete([name])
 
-    def _decay(self, routers: list[Router]) -> float:
-        """Return the weight of what these routers know in the next batch."""
-        rows = sum(router.routed for router in routers)
-        decay = PAST_WEIGHT ** min(1.0, rows / (STEADY_ROWS_PER_WORKER * self.workers))
-        return decay * min(1.0, self.sources / max(1, len(routers)))  # each of them began with 1/sources
+    def _joined_before(self, batch: int) -> Router | None:
+        """Return what the routers of a batch began with."""
+        before = [name for found, name in self._files() if found < batch and _suffix(name) == _JOINED]
+        return self._read(before[-1]) if before else None
 
-    def _untaken(self, batch: int, parts: int) -> list[Router]:
-        """Return what the snapshot before knows, in the weight of the shares that no partition took."""
-        before = [path for found, path in self._files() if found < batch and path.suffix == f".{_JOINED}"]
-        past = self._read(before[-1]) if before and 0 < parts < self.sources else None
-        if past is None:
-            return []
-        untaken = self.scheme.router(self.workers)
-        untaken.learn([past], 1 - parts / self.sources)
-        return [untaken]
-
-    def _files(self) -> Iterator[tuple[int, Path]]:
+    def _files(self) -> Iterator[tuple[int, str]]:
         """Yield every snapshot file with its batch."""
         with contextlib.suppress(OSError):
-            for path in sorted(self.folder.iterdir()):
-                number = path.name.partition(".")[0]
-                if number.isdigit() and path.suffix in (f".{_PART}", f".{_JOINED}", f".{_LOST}"):
-                    yield int(number), path
+            for entry in self.storage.entries():
+                number = entry.name.partition(".")[0]
+                if number.isdigit() and _suffix(entry.name) in (_PART, _JOINED, _LOST):
+                    yield int(number), entry.name
 
-    def _read(self, path: Path) -> Router | None:
+    def _exists(self, name: str) -> bool:
         try:
-            router = Router.from_bytes(zlib.decompress(path.read_bytes()))
+            return self.storage.exists(name)
+        except OSError:
+            return False
+
+    def _read(self, name: str) -> Router | None:
+        try:
+            router = Router.from_bytes(zlib.decompress(self.storage.read(name)))
         except (OSError, zlib.error, EvenflowError):
             return None
         return router if router.scheme == self.scheme and router.workers == self.workers else None
@@ -123,6 +123,9 @@ class Snapshots:
     def _report_loss(self, batch: int, reason: str) -> None:
         """Report a missing snapshot once per batch, not once per task."""
         with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if create_exclusive(self.folder / f"{batch:09d}.{_LOST}", b""):
+            if self.storage.create(f"{batch:09d}.{_LOST}", uuid4().bytes):
                 self.on_fallback(batch, f"{reason}; routers start from scratch.")
+
+
+def _suffix(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -128,6 +128,7 @@ class Batch:
             files=tuple(files),
             needed=needed_by(files, owners),
             time=clock,
+            log_values=config.log_values,
         )
 
     def _process(self, spec: TaskSpec, plan: Plan) -> list[TaskReport]:
@@ -167,7 +168,7 @@ class Batch:
         watermark = None if latest is None else latest - self.config.delay
         if clock.watermark is not None and watermark is not None:
             watermark = max(watermark, clock.watermark)
-        loads = {**self._loads(reports), **_compared(measured, plan)}
+        loads = {**self._loads(reports), **_compared(measured, plan, reports)}
         return Committed(
             batch=self.batch,
             query=self.step.query,
@@ -243,15 +244,16 @@ class Batch:
         }
 
 
-def _compared(measured: Measured, plan: Plan) -> dict[str, Any]:
-    """Return what hashing would have done with the same rows, and the hot keys with their owners."""
+def _compared(measured: Measured, plan: Plan, reports: list[TaskReport]) -> dict[str, Any]:
+    """Return what hashing would have done with the same rows, and the hot keys: hash, rows, owner, value."""
     buckets = np.zeros(0) if measured.buckets is None else np.asarray(measured.buckets)
     hashed = np.bincount(np.arange(buckets.size) % plan.workers, buckets, plan.workers)
     shown = measured.counts * _SHOWN_DIVISOR * plan.workers >= max(1.0, measured.total)
-    hot = zip(measured.keys[shown].tolist(), measured.counts[shown].tolist(), strict=True)
+    hot = list(zip(measured.keys[shown].tolist(), measured.counts[shown].tolist(), strict=True))[:_MOST_SHOWN]
+    values = {key % 2**64: value for report in reports for key, value in (report.values or {}).items()}
     return {
         "hashed": hashed.astype(int).tolist(),
-        "hot": [[f"{key:016x}", int(count), plan.homes_of(key)] for key, count in hot][:_MOST_SHOWN],
+        "hot": [[f"{key:016x}", int(count), plan.homes_of(key), values.get(key)] for key, count in hot],
     }
 
 

@@ -25,6 +25,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from evenflow.control.directory import DECISIONS, OWNERS, Control
+from evenflow.control.hot_keys import HotKeyNotes
 from evenflow.errors import EvenflowError
 from evenflow.owners import Ownership
 from evenflow.spark.monitoring.job_description import job_description
@@ -63,7 +64,7 @@ class MicroBatches:
         self._began = 0.0  # the current batch
         self._requested: RequestedBatch | None = None  # the last batch that this process completed
         self._logged: set[str] | None = None  # identities of commits that are in the log
-        self._hot_since: dict[str, float] | None = None  # times, by key
+        self._hot_keys: HotKeyNotes | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None, "_requested": None}
@@ -187,15 +188,12 @@ class MicroBatches:
             decisions.note("migration", **committed.migration)
 
     def _hot(self, control: Control, loads: dict[str, Any]) -> list[list[Any]]:
-        """Return the hot keys of a batch, with the time since which each has been hot."""
-        if self._hot_since is None:
-            logged = list(control.notes("batch"))[-1:]
-            known = [key for note in logged for key in note.get("hot") or [] if len(key) == 4]
-            self._hot_since = {key: since for key, *_, since in known}
-        now = round(time.time(), 3)
-        hot = [[*key, self._hot_since.get(key[0], now)] for key in loads.get("hot", [])]
-        self._hot_since = {key: since for key, *_, since in hot}
-        return hot
+        """Return the hot keys of a batch for the log, with the time since which each has been hot."""
+        if self._hot_keys is None:
+            self._hot_keys = HotKeyNotes(control)
+        hot = loads.get("hot", [])
+        values = {key: value for key, _, _, *rest in hot for value in rest if value is not None}
+        return self._hot_keys.of_batch([key[:3] for key in hot], values if self.config.log_values else None)
 
     def _write_plan(self, control: Control, committed: Committed) -> None:
         """Write the plan for the next batch to the control directory if it is a new one, to be explained."""

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from evenflow.control.directory import DECISIONS, Control
 from evenflow.errors import EvenflowError, own_sentence
+from evenflow.spark.replanning.listener import batch_listener
 from evenflow.spark.state.commit_protocol import MicroBatches, Sink
 from evenflow.spark.state.continuity import check_start
 from evenflow.spark.state.lock import release_lock, take_lock, track_lock_holder
@@ -100,11 +101,13 @@ class StatefulWriter:
             writer = writer.option("checkpointLocation", config.checkpoint)
             if name is not None:
                 writer = writer.queryName(name)
+            listener = batch_listener(spark)
             query = (writer.trigger(**trigger) if trigger else writer).start()
         except BaseException:
             release_lock(root, config.token)
             raise
         track_lock_holder(root, config.token, lambda: bool(query.isActive))
+        listener.log_end(str(query.runId), Control(config.control))
         return StatefulQuery(query, config)
 
     def _sink(self, sink: Any, format: str | None) -> Sink:

@@ -41,6 +41,7 @@ class QueryConfig:
     keep: float  # seconds
     beat: int | None  # index of the column that flags heartbeats
     accept_gap: bool  # continue if state and checkpoint do not belong together
+    log_values: bool  # of hot keys, beside their hashes
 
     @property
     def name(self) -> str:

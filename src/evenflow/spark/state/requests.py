@@ -34,4 +34,4 @@ def _request(root: Path, control: Control, name: str, applied: int, **fields: in
         **fields,
     }
     if not control.write(name, name, header, {}):
-        raise EvenflowError(f"cannot write the request to {control.folder}; make that directory writable.")
+        raise EvenflowError(f"cannot write the request to {control.location}; make that directory writable.")

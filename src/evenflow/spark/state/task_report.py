@@ -24,6 +24,7 @@ class TaskReport:
     seconds: float = 0.0
     keys: list[int] = field(default_factory=list)  # hashes of the hottest keys
     counts: list[int] = field(default_factory=list)  # rows of each of these keys
+    values: dict[int, str] | None = None  # of frequent keys by hash; None if they are not to be logged
     buckets: list[int] = field(default_factory=list)  # with rows
     bucket_rows: list[int] = field(default_factory=list)  # rows of each of these buckets
     touched: int = 0  # keys written
@@ -52,5 +53,9 @@ class TaskReport:
     def from_json(text: str) -> TaskReport:
         """Return a report from its JSON."""
         saved = json.loads(text)
-        state = saved.pop("state")
-        return TaskReport(**saved, state=None if state is None else StateFile(**state))
+        state, values = saved.pop("state"), saved.pop("values")
+        return TaskReport(
+            **saved,
+            state=None if state is None else StateFile(**state),
+            values=None if values is None else {int(key): value for key, value in values.items()},
+        )

@@ -32,6 +32,7 @@ from evenflow.spark.grouped.runs import (
 )
 from evenflow.spark.state.batch_time import BatchTime
 from evenflow.spark.state.files import NEVER, DamagedFile, RowGroup, StateFile, StateReader, write_state
+from evenflow.spark.state.frequent_keys import FrequentKeys
 from evenflow.spark.state.owner_lookup import Bools, Hashes, Owners
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.results import ProcessorResults
@@ -92,6 +93,7 @@ class TaskSpec:
     files: tuple[StateFile, ...]
     needed: tuple[tuple[int, ...], ...]  # per worker: indices of the files that may hold its keys
     time: BatchTime
+    log_values: bool = True  # of hot keys
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run the task of this partition; yield its report."""
@@ -125,6 +127,7 @@ class Task:
         files = [spec.files[number] for number in spec.needed[self.worker]]
         self.reader = StateReader(Path(spec.root), files, spec.state.key_names)
         self.reader.cache.retain(self.reader.root, spec.files)
+        self.frequent = FrequentKeys(spec.state.key_names) if spec.log_values else None
         self.states = Records(spec.name, spec.state.state, "state")
         self.outputs = StagedOutputs(
             spec.root, spec.batch, self.worker, Records(spec.name, spec.output, "output")
@@ -156,6 +159,7 @@ class Task:
             seconds=seconds,
             keys=hashes[hottest].tolist(),
             counts=counts[hottest].tolist(),
+            values=None if self.frequent is None else self.frequent.values(),
             buckets=np.flatnonzero(per_bucket).tolist(),
             bucket_rows=per_bucket[per_bucket > 0].tolist(),
             touched=sum(part.num_rows for part in self.written),
@@ -205,6 +209,8 @@ class Task:
         stored = self.reader.find(hashes, keys).states(self.spec.state.state.names)
         self.hashes.append(hashes)
         self.counts.append(np.array([len(group) for group in portion.groups], np.int64))
+        if self.frequent is not None:
+            self.frequent.add(keys, hashes, self.counts[-1], self.rows)
         processor, names = self.processor, self.spec.state.state.names
         results = ProcessorResults(self, keys, hashes)
         is_new = np.array([state is None for state in stored], np.bool_)

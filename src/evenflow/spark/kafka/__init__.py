@@ -1,0 +1,1 @@
+"""Topics of Kafka as frames: reading and decoding, writing exactly once, dropping duplicates."""

@@ -1,0 +1,135 @@
+"""`evenflow advise` and `evenflow doctor` with the URL of an object store."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from evenflow.cli import main
+from evenflow.errors import EvenflowError
+from evenflow.storage import Location, open_storage
+from evenflow.streams import FileStream, open_stream
+from storage.s3_server import SECRET, Request, S3Server
+
+
+@pytest.fixture
+def place(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> Location:
+    for name, value in moto.environment.items():
+        monkeypatch.setenv(name, value)
+    return moto.bucket()
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def rows(count: int, seed: int = 0) -> pa.Table:
+    keys = np.minimum(np.random.default_rng(seed).zipf(1.5, count), 50)
+    return pa.table({"user": [f"u{key}" for key in keys], "page": np.arange(count)})
+
+
+def as_bytes(table: pa.Table, kind: str) -> bytes:
+    sink = io.BytesIO()
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, sink, row_group_size=1000)
+    elif kind == "arrow":
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    elif kind == "jsonl":
+        sink.write("\n".join(json.dumps(row) for row in table.to_pylist()).encode())
+    else:
+        pyarrow.csv.write_csv(table, sink)
+    return gzip.compress(sink.getvalue()) if kind == "csv.gz" else sink.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl", "csv", "csv.gz"])
+def test_objects_are_the_same_stream_as_files(place: Location, tmp_path: Path, kind: str) -> None:
+    storage = open_storage(place)
+    for number in range(3):
+        content = as_bytes(rows(500, number), kind)
+        storage.put(f"day/{number}.{kind}", content)
+        (tmp_path / f"{number}.{kind}").write_bytes(content)
+    storage.put("day/_SUCCESS", b"")
+    storage.put("day/deeper/x.txt", b"other")
+    wanted = [chunk.ids.tolist() for chunk in open_stream(str(tmp_path), "user").chunks()]
+    for url in (f"{place}/day/*.{kind}", f"{place}/**/?.{kind}"):
+        stream = open_stream(f"{url}#user")
+        assert [chunk.ids.tolist() for chunk in stream.chunks()] == wanted
+    one = open_stream(f"{place}/day/1.{kind}", "user")
+    assert sum(chunk.ids.size for chunk in one.chunks()) == 500
+
+
+def test_a_part_of_a_large_object_is_read_by_ranges(place: Location, moto: S3Server) -> None:
+    wide = rows(20_000).append_column("text", pa.array([f"{number:0200}" for number in range(20_000)]))
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(wide, sink, row_group_size=1000, compression=None, use_dictionary=False)
+    open_storage(place).put("wide.parquet", sink.getvalue())
+    stream = open_stream(f"{place}/wide.parquet", "user")
+    assert isinstance(stream, FileStream)
+    assert stream.messages == 20_000
+    moto.requests.clear()
+    bytes_read = 0
+
+    def count(request: Request) -> None:
+        nonlocal bytes_read
+        first, _, last = request.environ.get("HTTP_RANGE", "bytes=0-0").removeprefix("bytes=").partition("-")
+        bytes_read += int(last) - int(first) + 1
+
+    moto.fault = count
+    try:
+        assert sum(chunk.ids.size for chunk in stream.beginnings([2000])) == 2000
+    finally:
+        moto.fault = None
+    assert {method for method, _ in moto.requests} <= {"GET", "HEAD"}
+    assert 0 < bytes_read < len(sink.getvalue()) / 2, (bytes_read, len(sink.getvalue()))
+
+
+def test_delta_tables_and_what_is_not_there(place: Location) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(f"{place}/table", rows(300))
+    assert sum(chunk.ids.size for chunk in open_stream(f"{place}/table", "user").chunks()) == 300
+    with pytest.raises(EvenflowError, match=r"there is no data at 's3://.*/nothing'; check the URL"):
+        open_stream(f"{place}/nothing", "user")
+
+
+def test_doctor_tries_out_a_store(place: Location, moto: S3Server) -> None:
+    found = run("doctor", "--storage", str(place), "--json")
+    checks = {check["what"]: check for check in json.loads(found.stdout)}
+    tried = ["write", "read", "create if absent", "compare and set", "list", "latency", "delete"]
+    assert all(checks[f"storage: {what}"]["ok"] for what in tried), found.stdout
+    assert "ms" in checks["storage: latency"]["found"]
+    assert open_storage(place).is_empty()
+
+    def ignores_conditions(request: Request) -> None:
+        for name in ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH"):
+            request.environ.pop(name, None)
+
+    moto.fault = ignores_conditions
+    try:
+        found = run("doctor", "--storage", str(place), "--json")
+    finally:
+        moto.fault = None
+    checks = {check["what"]: check for check in json.loads(found.stdout)}
+    for what in ("create if absent", "compare and set"):
+        assert "conditional writes" in checks[f"storage: {what}"]["to_do"]
+    assert found.exit_code == 1
+
+
+def test_doctor_says_what_is_missing(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run("doctor", "--storage", "s3://there-is-no-such-bucket/x", "--json")
+    last = json.loads(found.stdout)[-1]
+    assert (last["what"], last["ok"]) == ("storage: write", False)
+    assert SECRET not in found.output
+    found = run("doctor", "--storage", "hdfs://name/x", "--json")
+    assert "hdfs is not supported" in json.loads(found.stdout)[-1]["to_do"]
