@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evenflow import java
-from extent import ALL
+from extent import ALL, INTERPRETED
 
 settings.register_profile(
     "evenflow", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -25,11 +25,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "evenflow"))
 SHARED_CLASSES = Path(__file__).parent / ".cache" / "spark-classes.jsa"  # make test writes it
 _sharing = f' -Xlog:disable "-XX:SharedArchiveFile={SHARED_CLASSES}"' if SHARED_CLASSES.exists() else ""
 os.environ.setdefault("JDK_JAVA_OPTIONS", java.SHORT_RUNS + _sharing)  # for every JVM that a test starts
-
-INTERPRETED = {  # compiling queries over a few hundred rows to classes costs more than it saves
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 def data_folder() -> Path | None:
@@ -137,6 +132,17 @@ def rocks(spark: Any) -> Iterator[Any]:
     for name, value in changed.items():
         spark.conf.set(name, value)
     yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture
+def compiled(spark: Any) -> Iterator[None]:
+    """Queries that are compiled, for tests of some hundred thousand rows."""
+    before = {name: spark.conf.get(name) for name in INTERPRETED}
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    yield
     for name, value in before.items():
         spark.conf.set(name, value)
 

@@ -11,13 +11,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from extent import in_make_faults
+from extent import long
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCHEMES = ("own_scheme", "jump_hash")  # imported by who uses them, not run
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.stem not in SCHEMES)
-LONG = ("decision_tree", "heavy_hitters", "windowed_join", "trending")  # apps, which have tests of their own
-MARKS = {name: [pytest.mark.faults, in_make_faults] for name in LONG}
+# apps, which have tests of their own
+LONG = ("decision_tree", "heavy_hitters", "naive_bayes", "trending", "vwap", "windowed_join")
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
@@ -27,8 +27,10 @@ def test_at_most_30_lines(path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, [])) for path in SCRIPTS]
+    "path",
+    [(long if path.stem in LONG else pytest.param)(path, id=path.stem) for path in SCRIPTS],
 )
+@pytest.mark.usefixtures("compiled")
 def test_it_runs(
     spark: Any, path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

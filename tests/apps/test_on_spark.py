@@ -21,11 +21,10 @@ from evenflow.runner.pipeline import Job, Progress, run
 from evenflow.runner.sources import open_input
 from evenflow.spark import balance
 from evenflow.streams import Zipf
-from extent import in_make_faults
+from extent import in_make_faults, long
 
 pytestmark = pytest.mark.spark
-at_once_too = pytest.param(True, id="at-once", marks=[pytest.mark.faults, in_make_faults])
-ways = pytest.mark.parametrize("at_once", [pytest.param(False, id="stream"), at_once_too])
+ways = pytest.mark.parametrize("at_once", [pytest.param(False, id="stream"), long(True, id="at-once")])
 
 
 def ran(
@@ -129,6 +128,8 @@ def test_texts_and_columns_as_features(spark: Any, tmp_path: Path) -> None:
         ran(spark, "naive-bayes:label=kind,features=text", str(path), at_once=True, key=["kind"])
 
 
+@in_make_faults
+@pytest.mark.faults
 @ways
 def test_decision_tree_is_as_good_as_the_sequential_one(spark: Any, at_once: bool) -> None:
     source = "points:messages=4500,dimensions=4,spread=1.2,seed=1"

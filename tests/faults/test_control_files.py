@@ -14,6 +14,7 @@ from evenflow.control.notes import LOG
 from evenflow.spark import balance
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
+from extent import long
 from spark.stream_files import read_batches, write_batches
 
 pytestmark = pytest.mark.spark
@@ -22,7 +23,7 @@ ROWS, WORKERS = 6000, 6
 DAMAGES = ("delete", "cut", "other version")
 
 
-@pytest.mark.parametrize(("mode", "scheme"), [("online", "d-choices"), ("planned", "fill")])
+@pytest.mark.parametrize(("mode", "scheme"), [long("online", "d-choices"), ("planned", "fill")])
 def test_a_query_survives_damaged_control_files(spark: Any, tmp_path: Path, mode: str, scheme: str) -> None:
     control = Control(tmp_path / "control")
     write_batches(tmp_path / "in", [])

@@ -16,6 +16,7 @@ from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.ring import build_ring, ring_owners
 from evenflow.schemes.fish import Fish, FishRouter
 from evenflow.sketches.epochs import ENTRIES
+from extent import long
 from reference.evolving import FishReference
 
 SMALL = {"epoch": 50, "capacity": 25, "theta": 0.04, "interval": 2.0, "replicas": 5}
@@ -374,7 +375,7 @@ def test_decides_like_the_reference_with_reports_and_rescaling(
         assert router.loads.tolist() == reference.loads
 
 
-@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("even", [long(True), False])
 def test_decides_like_the_reference_with_lists_of_hundreds(even: bool) -> None:
     workers = 600  # a list of 300, and all, are looked through by blocks
     scheme = Fish(theta=0.002, capacity=600, epoch=200, interval=0.01, replicas=3)

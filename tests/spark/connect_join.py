@@ -17,7 +17,7 @@ from evenflow.spark import join
 from extent import ALL
 from spark.stream_files import read_batches, write_batches
 
-TRIED = (*KINDS, "stream and table", "two streams") if ALL else ("full", "left_anti")
+TRIED = (*KINDS, "stream and table", "two streams") if ALL else ("full",)
 
 
 def found(spark: Any, folder: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from evenflow.spark.session import LOCAL
-from extent import ALL
+from extent import ALL, INTERPRETED
 from spark import connect_aggregate, connect_apps, connect_balance, connect_join, connect_stateful
 
 PARTS = {
@@ -27,7 +27,11 @@ PARTS = {
 if ALL:
     PARTS["apps"] = connect_apps
 
-SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.python.daemon.module": "preloaded_daemon"}
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.python.daemon.module": "preloaded_daemon",
+    **({} if ALL else INTERPRETED),
+}
 
 
 def main(folder: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ WORKERS = 12
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(
     ("name", "work"),
     [

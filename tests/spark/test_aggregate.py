@@ -10,6 +10,7 @@ from pyspark import cloudpickle
 
 from evenflow import EvenflowError
 from evenflow.spark import Aggregator, aggregate
+from extent import long
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.tables import KEYS, rows_of, table
 
@@ -41,7 +42,9 @@ FLOATS = {
 }
 
 
-@pytest.mark.parametrize("form", sorted(FLOATS))
+@pytest.mark.parametrize(
+    "form", ["double", "array", "arrays in structs", *map(long, ("float", "struct", "structs in arrays"))]
+)
 def test_zeros_and_nan_in_keys_come_out_as_from_spark(spark: Any, form: str) -> None:
     """Spark's groupBy returns 0.0 for -0.0, at every depth; compared as text, which shows the sign."""
     values = [-0.0, -0.0, -0.0, 1.5, float("nan"), None]

@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 from evenflow import EvenflowError
 from evenflow.spark import Aggregator, aggregate
 from evenflow.spark.grouped.streaming_merge import PROVIDER, ROCKS_DB
+from extent import long
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import (
     ARROW,
@@ -59,8 +60,15 @@ def test_late_rows_are_late(wanted: dict[str, list[str]]) -> None:
     assert not any(re.search(r"'total': 1\d\d\d", row) for row in wanted["update"])
 
 
-@pytest.mark.parametrize("mode", ["append", "update"])
-@pytest.mark.parametrize("using", [Declared(), Profile()], ids=["merged by Spark", "merged in Python"])
+@pytest.mark.parametrize(
+    ("using", "mode"),
+    [
+        pytest.param(Declared(), "update", id="merged by Spark, update"),
+        pytest.param(Profile(), "append", id="merged in Python, append"),
+        long(Declared(), "append", id="merged by Spark, append"),
+        long(Profile(), "update", id="merged in Python, update"),
+    ],
+)
 def test_windows_with_late_rows(
     rocks: Any, folder: Path, tmp_path: Path, wanted: dict[str, list[str]], mode: str, using: Any
 ) -> None:
@@ -76,7 +84,9 @@ def test_windows_with_late_rows(
     assert rows_of(run_to_end(ours, mode, "found", tmp_path / "checkpoint")) == wanted[mode]
 
 
-@pytest.mark.parametrize("using", [Declared(), Profile()], ids=["merged by Spark", "merged in Python"])
+@pytest.mark.parametrize(
+    "using", [long(Declared(), id="merged by Spark"), pytest.param(Profile(), id="merged in Python")]
+)
 def test_keys_without_a_watermark_update_for_ever_and_restart(
     rocks: Any, folder: Path, tmp_path: Path, using: Any
 ) -> None:

@@ -84,9 +84,9 @@ def test_equal_groups_fill_every_worker_and_giants_have_one_each(spark: Any) -> 
         return pa.table({"k": group["k"].slice(0, 1), "n": [group.num_rows], "worker": [current_worker()]})
 
     schema = "k long, n long, worker int"
-    equal = spark.range(2000).select((F.col("id") % 100).alias("k"))
-    rows = apply(equal, "k", where, schema, workers=100).collect()
-    assert sorted(row.worker for row in rows) == list(range(100))
+    equal = spark.range(800).select((F.col("id") % 40).alias("k"))
+    rows = apply(equal, "k", where, schema, workers=40).collect()
+    assert sorted(row.worker for row in rows) == list(range(40))
     giants = spark.range(4000).select(
         F.when(F.col("id") < 3000, F.col("id") % 3).otherwise(F.col("id")).alias("k")
     )

@@ -22,7 +22,7 @@ from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.checkpoint import Checkpoint, UnreadableCheckpoint
 from evenflow.spark.state.table import history
 from evenflow.testing import wait_for
-from extent import in_make_faults
+from extent import in_make_faults, long
 from spark.processors import Counting
 from spark.stateful_runs import ROWS, Sunk, cut, finish, held, numbers, start, totals
 from spark.stream_files import write_batches
@@ -327,7 +327,10 @@ def copy_running(source: Path, target: Path) -> None:
 STATE = ("state/_delta_log", "state/data", "state/_outputs")
 
 
-@pytest.mark.parametrize("order", [("checkpoint", *STATE), (*STATE, "checkpoint")], ids=["safe", "unsafe"])
+@pytest.mark.parametrize(
+    "order",
+    [long(("checkpoint", *STATE), id="safe"), pytest.param((*STATE, "checkpoint"), id="unsafe")],
+)
 def test_a_backup_of_a_running_query(spark: Any, tmp_path: Path, order: tuple[str, ...]) -> None:
     """Checkpoint first: the state has what the checkpoint needs and can go back to it. Else it never has."""
     query, stopping = Query(spark, tmp_path), threading.Event()
@@ -539,6 +542,8 @@ def test_staged_outputs_that_are_gone(spark: Any, tmp_path: Path) -> None:
     assert query.sunk.calls[-1] == query.sunk.calls[1]
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_requests_for_workers_of_other_clocks_and_states(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

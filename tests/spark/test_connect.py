@@ -15,6 +15,7 @@ import pytest
 
 from extent import ALL
 from spark import connect_join
+from spark.connect_aggregate import STREAMED
 
 PATIENCE = 1500  # seconds
 
@@ -47,7 +48,7 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     aggregated = found["aggregate"]
     assert aggregated["rows"] > 0
     assert aggregated["same"] == dict.fromkeys(
-        ["batch, Profile", "batch, Declared", "apply", "stream, by_spark", "stream, in_python"], True
+        ["batch, Profile", "batch, Declared", "apply", *(f"stream, {name}" for name in STREAMED)], True
     )
 
     balanced = found["balance"]

@@ -23,7 +23,8 @@ def test_demo(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     pq.write_table(words, tmp_path / "words.parquet")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(type(spark), "stop", lambda self: None)  # the session of all tests stays
-    options = ["--words=words.parquet", "--workers=3", "--rows=600", "--work=0", "--figure=loads.png"]
+    monkeypatch.setattr("evenflow.commands.demo.BATCHES", 2)
+    options = ["--words=words.parquet", "--workers=3", "--rows=1500", "--work=0", "--figure=loads.png"]
     before = spark.conf.get("spark.sql.shuffle.partitions")
     done = CliRunner().invoke(main, ["demo", "--json", *options])
     spark.conf.set("spark.sql.shuffle.partitions", before)

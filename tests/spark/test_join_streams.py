@@ -50,6 +50,7 @@ NUMBER = itertools.count()
 OTHERS = ["k", "y", "r", "until"]
 PARTITIONS = 4
 MANY = 25 if ALL else 0
+BATCHES = 5 if ALL else 3
 
 
 def table(rows: int, hot: float, seed: int, minute: float = 0.0, keys: int = 40) -> pa.Table:
@@ -136,7 +137,7 @@ def test_two_streams(
     """
     folder = tmp_path_factory.mktemp("join")
     for name, share, rows in zip(("left", "right"), hot, sizes, strict=True):
-        write_batches(folder / name, [table(rows, share, seed + 7 * n, minutes * n) for n in range(5)])
+        write_batches(folder / name, [table(rows, share, seed + 7 * n, minutes * n) for n in range(BATCHES)])
     plan = any_plan(PARTITIONS, seed)
     found = []
     for mine in (True, False):

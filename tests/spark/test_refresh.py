@@ -23,6 +23,7 @@ from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
 from evenflow.spark.replanning.replanner import Replanner, read_plan
 from evenflow.spark.routing.placed import Placed
 from evenflow.testing import wait_for
+from extent import long
 from spark.explained import exchanges
 from spark.stream_files import read_batches, write_batches
 from storage.s3_server import SECRET, S3Server
@@ -116,7 +117,7 @@ def test_a_hot_key_that_changes_is_followed_and_broken_plans_cost_one_batch(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("mode", ["planned", "online"])
+@pytest.mark.parametrize("mode", ["planned", long("online")])
 def test_control_in_an_object_store(spark: Any, tmp_path: Path, moto: S3Server, mode: str) -> None:
     place = moto.bucket() / "control"
     feed = Feed(spark, tmp_path, control=place, mode=mode)
