@@ -144,7 +144,7 @@ class Broker:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
             }
-        )  # a given offset needs no group's coordinator, which a broker that just started may not have
+        )  # an offset that is given asks no group's coordinator, which a broker that just started may not have
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
         found, open_partitions = [], set(partitions)
         while open_partitions:
