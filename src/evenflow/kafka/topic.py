@@ -40,19 +40,25 @@ def client(address: KafkaAddress, **settings: Any) -> Any:
     return Consumer(address.client_options() | given | settings)
 
 
-def partitions_of(address: KafkaAddress) -> list[int]:
-    """Return the partitions of a topic; an unreachable broker or unknown topic is one sentence."""
+def topics_of(address: KafkaAddress) -> dict[str, Any]:
+    """Return the topics of a broker by name; one that does not answer is one sentence."""
     require("confluent_kafka", "kafka", address.name)
     from confluent_kafka import KafkaException
 
     with closing(client(address)) as consumer:
         try:
-            topics = consumer.list_topics(timeout=TIMEOUT).topics
+            found: dict[str, Any] = consumer.list_topics(timeout=TIMEOUT).topics
         except KafkaException as error:
             raise EvenflowError(
                 f"no Kafka broker answers at {address.servers} within {TIMEOUT:.0f} seconds "
                 f"({error.args[0].str()}); check the address, and that the broker runs."
             ) from error
+    return found
+
+
+def partitions_of(address: KafkaAddress) -> list[int]:
+    """Return the partitions of a topic; an unknown topic is one sentence."""
+    topics = topics_of(address)
     if address.topic not in topics:
         names = sorted(name for name in topics if not name.startswith("__"))
         known = nearest(address.topic, names) if names else "it has none."
