@@ -14,6 +14,7 @@ import pyarrow as pa
 from evenflow.errors import EvenflowError, nearest
 from evenflow.extras import require
 from evenflow.kafka.address import KafkaAddress
+from evenflow.kafka.avro import decoder, read_schema
 
 TIMEOUT = 10.0  # seconds that a broker gets to answer
 _POLL = 1000  # records
@@ -69,7 +70,7 @@ def partitions_of(address: KafkaAddress) -> list[int]:
 def sample(address: KafkaAddress, rows: int | None = None) -> TopicSample:
     """Read up to ``rows`` of the newest records, the same share of every partition.
 
-    JSON values become columns, text a column ``value``; the record's own ``key``, ``partition`` and
+    JSON and Avro values become columns, text a column ``value``; the record's own ``key``, ``partition`` and
     ``timestamp`` are columns too, unless the value has fields of these names.
     """
     from confluent_kafka import TopicPartition
@@ -138,7 +139,8 @@ def _decoded(address: KafkaAddress, records: list[Any]) -> tuple[pa.Table, int]:
         return pa.table({**own, "value": pa.array([_text(value) for value in values])}), 0
     if address.value == "binary":
         return pa.table({**own, "value": pa.array(values, pa.binary())}), 0
-    objects = [_object(value) for value in values]
+    read = decoder(read_schema(address.value), address.skip) if address.is_avro else _object
+    objects = [read(value) for value in values]
     names = list(dict.fromkeys(name for found in objects if found is not None for name in found))
     columns = {name: _column([None if row is None else row.get(name) for row in objects]) for name in names}
     return pa.table(own | columns), sum(found is None for found in objects)
@@ -148,7 +150,7 @@ def _column(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # types differ from record to record
-        return pa.array([None if value is None else json.dumps(value) for value in values])
+        return pa.array([None if value is None else json.dumps(value, default=str) for value in values])
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:

@@ -231,10 +231,11 @@ def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress
             _update(query, seen, setup)
             watch(seen)
             query.awaitTermination(CHECK_SECONDS)
+            _check_aside(aside)
+        if aside is not None and not job.input.endless:
+            aside.awaitTermination()  # or records that it has not reached would be kept nowhere
     except StreamingQueryException as error:
         raise EvenflowError(f"the query failed: {reason(error)}") from error
-        if aside is not None and not job.input.endless:
-            aside.awaitTermination()
     finally:
         query.stop()
         if aside is not None:
@@ -268,6 +269,12 @@ def _start_aside(job: Job, setup: AppSetup) -> Any:
         .option("path", job.bad_records)
     )
     return (writer if job.input.endless else writer.trigger(availableNow=True)).start()
+
+
+def _check_aside(aside: Any) -> None:
+    """Raise an error if the query that keeps undecodable records has failed."""
+    if aside is not None and aside.exception() is not None:
+        raise EvenflowError(f"undecodable records could not be kept: {reason(aside.exception())}")
 
 
 @contextmanager
