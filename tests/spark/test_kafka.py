@@ -169,7 +169,7 @@ def test_avro_values_are_columns(spark_kafka: Any, broker: Any, tmp_path: Path) 
     rows = decode(load(spark_kafka, address, streaming=False), address, fields, REFUSE).rows
     assert rows.columns == ["key", "timestamp", *ROW]
     assert Counter(row.user for row in rows.collect()) == Counter(user(number) for number in range(60))
-    found = rows.where("user = 'u2'").first().asDict(recursive=True)
+    found = rows.where("user = 'u2'").collect()[0].asDict(recursive=True)
     expected = ROW | {"user": "u2", "at": ROW["at"].replace(tzinfo=None)}
     assert {name: found[name] for name in ROW} == expected | {"at": found["at"]}
     assert rows.where("at = timestamp '2026-01-02 03:04:05.000678'").count() == 60
