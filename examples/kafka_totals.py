@@ -1,5 +1,6 @@
 """From topic to topic, exactly once: totals per user. `make broker` starts a broker on localhost:9092."""
-import json, sys
+import json
+import sys
 from uuid import uuid4
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -10,7 +11,8 @@ from evenflow.spark import KafkaSink, balance
 
 servers, run = (sys.argv[1:] or ["localhost:9092"])[0], uuid4().hex[:8]
 sales, totals = f"sales-{run}", f"totals-{run}"
-for created in AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(sales, 4), NewTopic(totals, 2)]).values():
+admin = AdminClient({"bootstrap.servers": servers})
+for created in admin.create_topics([NewTopic(sales, 4), NewTopic(totals, 2)]).values():
     created.result(30)
 producer = Producer({"bootstrap.servers": servers})
 for number in range(1000):  # user 0 has half of the sales
