@@ -94,6 +94,15 @@ def test_a_replayed_batch_is_not_written_twice(spark_kafka: Any, broker: Any) ->
     assert len(broker.consume(topic)) == 410
 
 
+def test_a_kept_topic_column_does_not_lead_results_astray(spark_kafka: Any, broker: Any) -> None:
+    """Spark's own writer would send them where the column says."""
+    topic, other = broker.create("results", 1), broker.create("results-input", 1)
+    rows = spark_kafka.createDataFrame([("a", other)], "key string, topic string")
+    KafkaSink(broker.address(topic), "kept-topic", key="key")(rows, 0)
+    assert [json.loads(record.value()) for record in broker.consume(topic)] == [{"key": "a", "topic": other}]
+    assert broker.consume(other) == []
+
+
 def test_a_batch_that_some_writers_wrote_is_completed_with_as_many(spark_kafka: Any, broker: Any) -> None:
     """One writer commits, the topic grows, the batch is replayed: nothing is lost, nothing twice."""
     from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]

@@ -24,6 +24,8 @@ def test_every_part_has_its_place() -> None:
     [
         ("kafka://localhost:9092", "is not a topic; write kafka://HOST:9092/TOPIC"),
         ("kafka:///clicks", "is not a topic"),
+        ("kafka:/localhost:9092/clicks", "is not a topic; write kafka://HOST:9092/TOPIC"),
+        ("kafka:localhost:9092/clicks", "is not a topic"),
         ("kafka://localhost:9092/a/b", "is not a topic"),
         ("kafka://localhost/clicks", "'localhost' is not a broker; write HOST:PORT"),
         ("kafka://a:9092,b/clicks", "'b' is not a broker"),

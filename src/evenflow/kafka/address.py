@@ -37,8 +37,8 @@ _OF_SPARK = (
 
 
 def is_kafka(source: str) -> bool:
-    """Return whether a source or sink is the address of a topic."""
-    return source.lower().startswith(SCHEME)
+    """Return whether a source or sink is meant to be a topic; `KafkaAddress.parse` says if it is one."""
+    return source.lower().startswith("kafka:")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class KafkaAddress:
         parts = urlsplit(text)
         topic = unquote(parts.path.strip("/"))
         servers = parts.netloc.rpartition("@")[2]
-        if not is_kafka(text) or not servers or not topic or "/" in topic:
+        if not text.lower().startswith(SCHEME) or not servers or not topic or "/" in topic:
             raise EvenflowError(f"{without_secrets(text)!r} is not a topic; write kafka://HOST:9092/TOPIC.")
         if "@" in parts.netloc:
             raise EvenflowError(

@@ -38,7 +38,9 @@ def read_schema(path: str) -> Schema:
         schema = _plain(found)
         fastavro.parse_schema(schema)
     except OSError as error:
-        raise EvenflowError(f"value is {path!r}, which cannot be read ({error.strerror}).") from error
+        raise EvenflowError(
+            f"value is {path!r}, which cannot be read ({error.strerror}); give the path of the Avro schema."
+        ) from error
     except fastavro.schema.UnknownType as error:
         raise EvenflowError(
             f"value is {path!r}, which uses the type {error.name!r} without declaring it; put it in the file."

@@ -62,7 +62,7 @@ def partitions_of(address: KafkaAddress) -> list[int]:
     topics = topics_of(address)
     if address.topic not in topics:
         names = sorted(name for name in topics if not name.startswith("__"))
-        known = nearest(address.topic, names) if names else "it has none."
+        known = nearest(address.topic, names) if names else "it has none, create one first."
         raise EvenflowError(f"the broker at {address.servers} has no topic {address.topic!r}; {known}")
     return sorted(topics[address.topic].partitions)
 
