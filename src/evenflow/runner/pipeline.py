@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -159,8 +159,11 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
         seen = Progress(job.workers, rows=[0] * job.workers)
         seen.view = _saved_view(folder).view
         watch(seen)
-        setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
-        setup = replace(setup, plan=_first_plan(job, setup))
+        try:
+            setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
+            setup = replace(setup, plan=_first_plan(job, setup))
+        except PySparkException as error:
+            raise EvenflowError(f"the rows of the first plan could not be read: {reason(error)}") from error
         (_read_at_once if job.at_once else _stream)(job, setup, seen, watch)
         watch(seen)
         return seen
