@@ -7,11 +7,12 @@ SHARED := .cache/spark-classes.jsa
 KAFKA  := .cache/kafka
 VERSITY := .cache/bin/versitygw
 
-.PHONY: help setup setup-kafka java test lint kernels faults bench demo docs scheme-pages reproduce mutants clean
+.PHONY: help setup setup-kafka broker java test lint kernels faults bench demo docs scheme-pages reproduce mutants clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
 	@echo "make setup-kafka  the jars of a Kafka broker and of Spark's connector, for tests (43 MB, in .cache)"
+	@echo "make broker  a Kafka broker on localhost:9092 (PORT=...) until Ctrl-C, to try things out"
 	@echo "make test    set-up, ruff, mypy, import rules, all tests"
 	@echo "make faults  streaming queries killed again and again, a cluster that loses executors and files"
 	@echo "make lint    the checks without the tests"
@@ -48,6 +49,9 @@ setup-kafka: $(KAFKA)
 
 $(KAFKA): $(STAMP) scripts/kafka_jars.py
 	-$(BIN)/python scripts/kafka_jars.py $(KAFKA)
+
+broker: setup $(KAFKA)
+	$(BIN)/python scripts/broker.py $(PORT)
 
 test: setup
 	$(MAKE) --no-print-directory --jobs 3 $(KAFKA) lint $(SHARED) kernels

@@ -32,10 +32,17 @@ def test_at_most_30_lines(path: Path) -> None:
 )
 @pytest.mark.usefixtures("compiled")
 def test_it_runs(
-    spark: Any, path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spark: Any,
+    request: pytest.FixtureRequest,
+    path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda self: None)  # the session of all tests stays
     monkeypatch.setattr(sys, "argv", [str(path)])
+    if path.stem.startswith("kafka"):
+        request.getfixturevalue("spark_kafka")
+        monkeypatch.setattr(sys, "argv", [str(path), request.getfixturevalue("broker").servers])
     setting = "spark.sql.autoBroadcastJoinThreshold"  # the one that an example changes
     before = spark.conf.get(setting)
     runpy.run_path(str(path), run_name="__main__")

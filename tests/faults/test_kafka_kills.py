@@ -96,6 +96,25 @@ def test_a_missing_connector_and_expired_records_are_one_sentence(broker: Broker
     assert json.loads(printed[printed.index("{") :])["rows"] == 5
 
 
+@in_make_faults
+def test_a_topic_that_was_made_anew_with_fewer_partitions_is_one_sentence(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = broker.create("shrunk", 3)
+    broker.produce(topic, [(str(number).encode(), b"x") for number in range(30)])
+    source = broker.address(topic, value="text")
+    assert command(broker, source, tmp_path)[0] == 0
+    admin = broker.admin()
+    admin.delete_topics([topic])[topic].result(30)
+    while topic in broker.admin().list_topics(timeout=30).topics:
+        time.sleep(0.1)
+    broker.create(topic, 1)
+    broker.produce(topic, [(b"a", b"x")] * 3)
+    status, sentence = command(broker, source, tmp_path)
+    assert status == 2
+    assert "records that it has not read yet are gone from the topic" in sentence
+
+
 def command(broker: Broker, source: str, folder: Path, *, connector: bool = True) -> tuple[int, str]:
     """Run `evenflow run` on a topic; return how it ended and what it said."""
     jars = ",".join(str(jar) for jar in sorted((broker.jars.parent / "connector").glob("*.jar")))

@@ -238,3 +238,28 @@ def test_a_setting_of_the_simulator_has_no_master() -> None:
     assert find(["choices/fig13"])[0].on == "simulator"
     point = find(["evolving/fig4"], "spark")[0].points(RunConfig())[0]
     assert point["master"] is None
+
+
+def test_the_figures_of_dynamic_exist_from_topic_to_topic_too() -> None:
+    on_topics, on_files = find(["dynamic"], "topics"), find(["dynamic"], "spark")
+    assert [figure.name for figure in on_topics] == [figure.name for figure in on_files]
+    config = RunConfig(data=data_sets(given={}))
+    for here, there in zip(on_topics, on_files, strict=True):
+        assert [claim.text for claim in here.claims] == [claim.text for claim in there.claims]
+        assert here.measure is not there.measure, "their points are kept apart"
+        assert len(here.points(config)) == len(there.points(config))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--kafka", "localhost:9092"], "--kafka is 'localhost:9092' without a deployment; add --on spark"),
+        (["--on", "spark", "--packages", "a:b:1"], "--packages is 'a:b:1' without a deployment"),
+        (["choices", "--on", "spark", "--kafka", "localhost:9092"], "there is no figure 'choices'"),
+        (["--on", "spark", "--kafka", "localhost"], "'localhost' is not a broker; write HOST:PORT"),
+    ],
+)
+def test_a_broker_for_what_is_not_deployed_is_refused(options: list[str], sentence: str) -> None:
+    done = CliRunner().invoke(main, ["reproduce", *options])
+    assert done.exit_code == 2
+    assert sentence in done.output

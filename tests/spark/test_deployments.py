@@ -10,6 +10,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import evenflow as ef
 from evenflow.papers import find
 from evenflow.papers.deployments.harness import Cluster, Harness, Messages
+from evenflow.papers.deployments.topics import TopicHarness
 from evenflow.papers.experiment import RunConfig
 from evenflow.simulator import simulate
 from evenflow.testing import LocalCluster
@@ -45,6 +47,23 @@ def test_the_pipeline_serves_every_message_where_the_scheme_sends_it(spark: Any,
     for name in ("key", "shuffle"):  # neither waits for reports, so the simulator sends every message alike
         loads = simulate(name, messages, workers=10, sources=2, marks=1).loads
         assert found[name]["max_over_mean"] == pytest.approx(loads.max() / loads.mean(), rel=1e-9)
+
+
+def test_from_topic_to_topic_every_message_is_counted_where_the_scheme_sends_it(
+    spark_kafka: Any, broker: Any, tmp_path: Path
+) -> None:
+    messages = Messages.of("election:messages=2000,seed=18")
+    cluster = Cluster(workers=4, sources=2, service=1e-6)
+    harness = TopicHarness(spark_kafka, tmp_path, servers=broker.servers)
+    found = harness.run(ef.scheme("key"), messages, cluster)
+    expected = simulate("key", messages, workers=4, sources=2, marks=1).loads
+    assert found.loads.tolist() == expected.tolist()
+    assert found.keys == found.pairs == messages.keys_upper_bound()
+    topics = set(harness.created)
+    assert topics <= set(broker.admin().list_topics(timeout=30).topics)
+    harness.close()
+    while topics & set(broker.admin().list_topics(timeout=30).topics):  # a broker deletes them soon
+        time.sleep(0.05)
 
 
 @pytest.mark.faults

@@ -11,9 +11,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
+from evenflow.kafka import KafkaAddress
 from evenflow.runner.pipeline import run_app
 from evenflow.spark import KafkaSink, balance, deduplicated
+from evenflow.spark.kafka.avro_fields import avro_fields
 from evenflow.spark.kafka.sink import HEADERS
+from evenflow.spark.kafka.source import REFUSE, decode, load, value_fields
+from topics.test_avro import CLICK, ROW, encoded, written
 
 pytestmark = pytest.mark.spark
 ROWS = 3000
@@ -90,6 +94,15 @@ def test_a_replayed_batch_is_not_written_twice(spark_kafka: Any, broker: Any) ->
     assert len(broker.consume(topic)) == 410
 
 
+def test_a_kept_topic_column_does_not_lead_results_astray(spark_kafka: Any, broker: Any) -> None:
+    """Spark's own writer would send them where the column says."""
+    topic, other = broker.create("results", 1), broker.create("results-input", 1)
+    rows = spark_kafka.createDataFrame([("a", other)], "key string, topic string")
+    KafkaSink(broker.address(topic), "kept-topic", key="key")(rows, 0)
+    assert [json.loads(record.value()) for record in broker.consume(topic)] == [{"key": "a", "topic": other}]
+    assert broker.consume(other) == []
+
+
 def test_a_batch_that_some_writers_wrote_is_completed_with_as_many(spark_kafka: Any, broker: Any) -> None:
     """One writer commits, the topic grows, the batch is replayed: nothing is lost, nothing twice."""
     from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
@@ -138,10 +151,11 @@ def test_records_that_cannot_be_decoded_are_refused_or_kept(
     values = [b'{"user": "a"}', b'{"user": "b"}', b"not json", b'{"user": "a"}', b"[1]"]
     broker.produce(topic, [(None, value) for value in values])
     source = broker.address(topic, schema="user string")
-    with pytest.raises(
-        EvenflowError, match=r"the record at offset 2 of partition 0 of kafka://.*/poisoned is not"
-    ):
-        run_app(spark_kafka, "count", source, key=["user"], workers=2, scheme="key")
+    for scheme in ("key", "fill"):  # fill reads the topic for its first plan, too
+        with pytest.raises(
+            EvenflowError, match=r"the record at offset 2 of partition 0 of kafka://.*/poisoned is not"
+        ):
+            run_app(spark_kafka, "count", source, key=["user"], workers=2, scheme=scheme)
     aside = str(tmp_path / "bad")
     done = run_app(
         spark_kafka,
@@ -154,6 +168,50 @@ def test_records_that_cannot_be_decoded_are_refused_or_kept(
     )
     assert done.total == 3
     assert sorted(row.value for row in spark_kafka.read.parquet(aside).collect()) == [b"[1]", b"not json"]
+
+
+def test_avro_values_are_columns(spark_kafka: Any, broker: Any, tmp_path: Path) -> None:
+    topic = broker.create("avro", 2)
+    values = [encoded(CLICK, ROW | {"user": user(number)}) for number in range(60)]
+    broker.produce(topic, [(b"k", value) for value in values])
+    address = KafkaAddress.parse(broker.address(topic, value=written(tmp_path, CLICK)))
+    fields = value_fields(spark_kafka, address)
+    rows = decode(load(spark_kafka, address, streaming=False), address, fields, REFUSE).rows
+    assert rows.columns == ["key", "timestamp", *ROW]
+    assert Counter(row.user for row in rows.collect()) == Counter(user(number) for number in range(60))
+    found = rows.where("user = 'u2'").collect()[0].asDict(recursive=True)
+    expected = ROW | {"user": "u2", "at": ROW["at"].replace(tzinfo=None)}
+    assert {name: found[name] for name in ROW} == expected | {"at": found["at"]}
+    assert rows.where("at = timestamp '2026-01-02 03:04:05.000678'").count() == 60
+
+
+def test_records_that_are_not_avro_are_refused_or_kept(spark_kafka: Any, broker: Any, tmp_path: Path) -> None:
+    topic = broker.create("poisoned-avro", 1)
+    five = b"\0\0\0\0\7"
+    values = [five + encoded(CLICK, ROW), five + encoded(CLICK, ROW), b'{"user": "a"}', None]
+    broker.produce(topic, [(None, value) for value in values])
+    source = broker.address(topic, value=written(tmp_path, CLICK), skip="5")
+    sentence = r"offset 2 of partition 0 of kafka://.*/poisoned-avro is not an Avro record of the schema"
+    with pytest.raises(EvenflowError, match=sentence):
+        run_app(spark_kafka, "count", source, key=["user"], workers=2, scheme="key")
+    aside = str(tmp_path / "bad")
+    done = run_app(spark_kafka, "count", source, key=["user"], workers=2, scheme="key", bad_records=aside)
+    assert done.total == 2
+    kept = spark_kafka.read.parquet(aside).orderBy("offset").collect()
+    assert [(row.value, row.partition, row.offset) for row in kept] == [(values[2], 0, 2), (None, 0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (["string", "int"], "the Avro field 'page.a' is a union of string and int"),
+        ("Click", "the Avro field 'page.a' contains itself"),
+    ],
+)
+def test_avro_types_that_are_no_columns_are_one_sentence(kind: Any, sentence: str) -> None:
+    page = {"type": "record", "name": "Page", "fields": [{"name": "a", "type": kind}]}
+    with pytest.raises(EvenflowError, match=sentence):
+        avro_fields({"type": "record", "name": "Click", "fields": [{"name": "page", "type": page}]})
 
 
 def test_what_is_wrong_is_one_sentence(spark_kafka: Any, broker: Any, clicks: str) -> None:

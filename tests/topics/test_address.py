@@ -24,6 +24,8 @@ def test_every_part_has_its_place() -> None:
     [
         ("kafka://localhost:9092", "is not a topic; write kafka://HOST:9092/TOPIC"),
         ("kafka:///clicks", "is not a topic"),
+        ("kafka:/localhost:9092/clicks", "is not a topic; write kafka://HOST:9092/TOPIC"),
+        ("kafka:localhost:9092/clicks", "is not a topic"),
         ("kafka://localhost:9092/a/b", "is not a topic"),
         ("kafka://localhost/clicks", "'localhost' is not a broker; write HOST:PORT"),
         ("kafka://a:9092,b/clicks", "'b' is not a broker"),
@@ -31,6 +33,13 @@ def test_every_part_has_its_place() -> None:
         ("kafka://a:9092/clicks?value=jsn", "value is 'jsn'; did you mean 'json'"),
         ("kafka://a:9092/clicks?startingOffset=latest", "no option 'startingOffset'; did you mean"),
         ("kafka://a:9092/clicks?value=text&schema=a int", "omit one of them"),
+        ("kafka://a:9092/clicks?value=a.avsc&schema=a int", "omit one of them"),
+        (
+            "kafka://a:9092/clicks?value=avro",
+            "choose one of SCHEMA.avsc, binary, json, text",
+        ),
+        ("kafka://a:9092/clicks?skip=5", "skip is '5'; it is the number of bytes before an Avro record"),
+        ("kafka://a:9092/clicks?value=a.avsc&skip=five", "skip is 'five'"),
     ],
 )
 def test_a_wrong_address_is_one_sentence(text: str, sentence: str) -> None:

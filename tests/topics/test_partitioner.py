@@ -66,6 +66,18 @@ def test_both_clients_of_a_real_broker_use_it(broker: Any) -> None:
     )
 
 
-def test_a_topic_of_another_size_is_refused() -> None:
-    with pytest.raises(EvenflowError, match="topic 't' has 3 partitions, and the partitioner was made for 4"):
-        Partitioner(4).check("t", 3)
+def test_a_topic_of_another_size_is_refused(broker: Any) -> None:
+    from kafka import KafkaProducer
+
+    topic = broker.create("smaller", 3)
+    sender = KafkaProducer(bootstrap_servers=broker.servers, partitioner=Partitioner(4).for_kafka_python())
+    sentence = (
+        "topic 'smaller' has 3 partitions, and the partitioner was made for 4; make one with partitions=3"
+    )
+    with pytest.raises(EvenflowError, match=sentence):
+        sender.send(topic, b"", b"key")
+    sender.close()
+    with pytest.raises(EvenflowError, match=sentence):  # with confluent-kafka, before producing
+        Partitioner(4).check(
+            topic, len(broker.admin().list_topics(topic, timeout=30).topics[topic].partitions)
+        )

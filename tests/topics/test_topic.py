@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from evenflow.cli import main
 from evenflow.errors import EvenflowError
 from evenflow.kafka import KafkaAddress
 from evenflow.kafka.topic import newest_offsets, partitions_of, sample
+from topics.test_avro import CLICK, ROW, encoded, written
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,17 @@ def test_advice_names_the_partitions_and_the_partitioner(broker: Any, visits: st
     assert found["topic"]["max_over_mean"] > 2
     assert found["topic"]["with_partitioner"] < 1.1
     assert found["stream"]["messages"] == 2001
+
+
+def test_avro_records_are_sampled_by_their_schema(broker: Any, tmp_path: Path) -> None:
+    topic = broker.create("avro-visits", 1)
+    broker.produce(topic, [(b"k", encoded(CLICK, ROW)), (b"k", b"not avro")])
+    address = broker.address(topic, value=written(tmp_path, CLICK))
+    found = sample(KafkaAddress.parse(address))
+    assert found.undecodable == 1
+    assert found.rows.column("user").to_pylist() == ["a", None]
+    text = CliRunner().invoke(main, ["advise", address, "--key", "user", "--workers", "4"]).output
+    assert "1 of 2 records are not Avro records of" in text.replace("\n", " ")
 
 
 def test_no_broker_and_no_topic_are_one_sentence(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,9 @@ def read_topic(address: str, rows: int | None) -> TopicSample:
     if not found.rows.num_rows:
         raise EvenflowError(f"{to.name} has no records; produce some, or name another topic.")
     if found.undecodable:
+        what = f"Avro records of {to.value}" if to.is_avro else "JSON objects"
         notify(
-            f"advise: {found.undecodable:,} of {found.rows.num_rows:,} records are not JSON objects; they "
+            f"advise: {found.undecodable:,} of {found.rows.num_rows:,} records are not {what}; they "
             "count with empty fields. Use ?value=text to read values as they are."
         )
     return found

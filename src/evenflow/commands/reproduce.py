@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from evenflow.commands.terminal import Json, notify, number, print_json, progress, whole
+from evenflow.kafka.address import KafkaAddress
+
+_FOLDERS = {"simulator": "papers", "spark": "deployments", "topics": "topics"}
 
 
 def reproduce(
@@ -24,6 +27,15 @@ def reproduce(
     master: Annotated[
         str | None, typer.Option(help="With --on spark: the cluster. Default: local, one slot per worker.")
     ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="With --on spark: from topic to topic of this broker (paper dynamic)."
+        ),
+    ] = None,
+    packages: Annotated[
+        str | None, typer.Option(help="With --kafka: the connector of your Spark, as for spark-submit.")
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option(
@@ -33,7 +45,8 @@ def reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for figures, points and verdicts. Default: results/papers or results/deployments."
+            help="Folder for figures, points and verdicts. Default: results/papers, results/deployments or "
+            "results/topics."
         ),
     ] = None,
     data: Annotated[
@@ -80,6 +93,8 @@ def reproduce(
     Example: `evenflow reproduce --scale paper --resume --only choices --minutes 50`
 
     Example: `evenflow reproduce choices/fig13 --on spark`
+
+    Example: `evenflow reproduce dynamic/fig9 --on spark --kafka localhost:9092`
     """
     from evenflow.errors import EvenflowError
     from evenflow.extras import require
@@ -95,17 +110,26 @@ def reproduce(
         raise EvenflowError(f"--on is {on!r}; choose simulator or spark.")
     if master is not None and on != "spark":
         raise EvenflowError(f"--master is {master!r} but --on is {on}; add --on spark, or omit --master.")
-    out = out or Path("results/papers" if on == "simulator" else "results/deployments")
+    for name, value in (("--kafka", kafka), ("--packages", packages)):
+        if value is not None and (on != "spark" or kafka is None):
+            raise EvenflowError(
+                f"{name} is {value!r} without a deployment; add --on spark --kafka HOST:PORT."
+            )
+    group = "topics" if kafka is not None else on
+    out = out or Path(f"results/{_FOLDERS[group]}")
     if minutes < 0:
         raise EvenflowError(f"--minutes is {minutes:g}; give 0 or more.")
     if summary_file is not None and on == "spark":
         raise EvenflowError(f"--summary is {str(summary_file)!r} but --on is spark; omit one of them.")
-    chosen = find(figures or [], on)
+    chosen = find(figures or [], group)
     if show:
         _list(chosen, as_json)
         return
     if on == "spark":
         require("pyspark", "spark", "--on spark")
+    settings = {}
+    if kafka is not None:
+        settings = _broker(kafka) | ({"spark.jars.packages": packages} if packages else {})
     from evenflow.schemes.plugins import load_scheme
 
     sys.path.insert(0, str(Path.cwd()))
@@ -115,14 +139,14 @@ def reproduce(
     from evenflow.papers.page import gates, summary, write_deployments, write_html, write_markdown
     from evenflow.papers.reproduce import Part
 
-    names = frozenset(experiment.name for experiment in find(only, on)) if only else None
+    names = frozenset(experiment.name for experiment in find(only, group)) if only else None
     part = Part(resume, names, minutes)
     try:
         with progress("reproduce" if on == "simulator" else "deploy") as follow:
             if on == "spark":
                 from evenflow.papers.deployments.session import run as deploy
 
-                outcome = deploy(chosen, config, out, follow, part)
+                outcome = deploy(chosen, config, out, follow, part, **settings)
             else:
                 from evenflow.papers.reproduce import reproduce as run
 
@@ -136,8 +160,11 @@ def reproduce(
 
         write_summary(outcome, chosen, summary_file)
     if page is not None:
-        write = write_deployments if on == "spark" else write_markdown
-        write(outcome, chosen, page, scale)
+        if on == "spark":
+            options = "--on spark" + ("" if kafka is None else " --kafka HOST:PORT")
+            write_deployments(outcome, chosen, page, scale, options)
+        else:
+            write_markdown(outcome, chosen, page, scale)
     if as_json:
         print_json(outcome.claims)
     else:
@@ -155,6 +182,15 @@ def reproduce(
         notify(f"{name} failed: {why.splitlines()[-1]}")
     if outcome.failures:
         raise typer.Exit(1)
+
+
+def _broker(servers: str) -> dict[str, str]:
+    """Return the setting that names a broker, which must answer."""
+    from evenflow.kafka.topic import topics_of
+    from evenflow.papers.deployments.harness import BROKER
+
+    topics_of(KafkaAddress.parse(f"kafka://{servers}/any"))
+    return {BROKER: servers}
 
 
 def _list(chosen: list, as_json: bool) -> None:  # type: ignore[type-arg]

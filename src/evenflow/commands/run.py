@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -243,9 +244,25 @@ def session(master: str, workers: int, java: str = "", packages: str | None = No
     except Exception as error:
         kept = Path(log).with_suffix(".failed.log")
         Path(log).rename(kept)
+        missing = unresolved(kept.read_text(errors="replace")) if packages else None
+        if missing is not None:
+            raise EvenflowError(
+                f"--packages is {packages!r}, but {missing} was not found in any repository; use the version "
+                f"of your Spark if it is there, or jars that you have, with spark.jars (log: {kept})."
+            ) from error
         raise EvenflowError(f"{first_line(error)} (Spark at {master}; log: {kept})") from error
     finally:
         Path(log).unlink(missing_ok=True)
+
+
+def unresolved(log: str) -> str | None:
+    """Return the first package that Spark did not find, by the log of its start; None if it found all.
+
+    >>> unresolved("  :: org.apache.spark#spark-sql-kafka-0-10_2.13;9.9: not found")
+    'org.apache.spark:spark-sql-kafka-0-10_2.13:9.9'
+    """
+    found = re.search(r":: (\S+)#(\S+);(\S+): not found", log)
+    return None if found is None else ":".join(found.groups())
 
 
 _QUIET = {

@@ -1,9 +1,10 @@
 """The address of a topic: ``kafka://HOST:PORT[,HOST:PORT...]/TOPIC[?option=value&...]``.
 
-``value`` says how records are decoded: ``json`` (the default), ``text`` or ``binary``. ``schema`` declares
-the columns of JSON values, as in ``schema=user string, amount double``; without it they are inferred from a
-sample. Options of Spark's source, such as ``startingOffsets``, keep their names; ``client.NAME`` is a setting
-of every Kafka client, Spark's and ours, as in ``client.security.protocol=SSL``.
+``value`` says how records are decoded: ``json`` (the default), ``text``, ``binary``, or the file of an Avro
+schema, as in ``value=click.avsc``, with ``skip`` bytes before each value left out (5 of a schema registry).
+``schema`` declares the columns of JSON values, as in ``schema=user string, amount double``; without it they
+are inferred from a sample. Options of Spark's source, such as ``startingOffsets``, keep their names;
+``client.NAME`` is a setting of every Kafka client, Spark's and ours, as in ``client.security.protocol=SSL``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from evenflow.errors import EvenflowError, nearest
+from evenflow.kafka.avro import ENDING
 
 SCHEME = "kafka://"
 VALUES = ("json", "text", "binary")
@@ -35,8 +37,8 @@ _OF_SPARK = (
 
 
 def is_kafka(source: str) -> bool:
-    """Return whether a source or sink is the address of a topic."""
-    return source.lower().startswith(SCHEME)
+    """Return whether a source or sink is meant to be a topic; `KafkaAddress.parse` says if it is one."""
+    return source.lower().startswith("kafka:")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class KafkaAddress:
     topic: str
     value: str = "json"
     schema: str | None = None
+    skip: int = 0
     options: dict[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
 
     @classmethod
@@ -62,7 +65,7 @@ class KafkaAddress:
         parts = urlsplit(text)
         topic = unquote(parts.path.strip("/"))
         servers = parts.netloc.rpartition("@")[2]
-        if not is_kafka(text) or not servers or not topic or "/" in topic:
+        if not text.lower().startswith(SCHEME) or not servers or not topic or "/" in topic:
             raise EvenflowError(f"{without_secrets(text)!r} is not a topic; write kafka://HOST:9092/TOPIC.")
         if "@" in parts.netloc:
             raise EvenflowError(
@@ -75,15 +78,27 @@ class KafkaAddress:
                 raise EvenflowError(f"{server!r} is not a broker; write HOST:PORT, such as localhost:9092.")
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         value, schema = options.pop("value", "json"), options.pop("schema", None)
-        if value not in VALUES:
-            raise EvenflowError(f"value is {value!r}; {nearest(value, VALUES)}")
+        skip = options.pop("skip", "0")
+        avro = value.endswith(ENDING)
+        if value not in VALUES and not avro:
+            known = nearest(value, (*VALUES, f"SCHEMA{ENDING}"))
+            raise EvenflowError(f"value is {value!r}; {known}")
+        if not skip.isdigit() or (skip != "0" and not avro):
+            raise EvenflowError(
+                f"skip is {skip!r}; it is the number of bytes before an Avro record, with value=FILE{ENDING}."
+            )
         if schema is not None and value != "json":
             raise EvenflowError(f"schema declares JSON values, but value is {value!r}; omit one of them.")
         for name in options:
             if name not in _OF_SPARK and not name.startswith(_CLIENT):
-                known = nearest(name, ("value", "schema", *_OF_SPARK))
+                known = nearest(name, ("value", "schema", "skip", *_OF_SPARK))
                 raise EvenflowError(f"a topic has no option {name!r}; {known}")
-        return cls(servers, topic, value, schema, options)
+        return cls(servers, topic, value, schema, int(skip), options)
+
+    @property
+    def is_avro(self) -> bool:
+        """Whether values are Avro records, by the schema in the file ``value``."""
+        return self.value.endswith(ENDING)
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from evenflow.errors import EvenflowError, nearest
 from evenflow.extras import require
 from evenflow.kafka.address import KafkaAddress
+from evenflow.kafka.avro import decoder, read_schema
 
 TIMEOUT = 10.0  # seconds that a broker gets to answer
 _POLL = 1000  # records
@@ -40,22 +41,28 @@ def client(address: KafkaAddress, **settings: Any) -> Any:
     return Consumer(address.client_options() | given | settings)
 
 
-def partitions_of(address: KafkaAddress) -> list[int]:
-    """Return the partitions of a topic; an unreachable broker or unknown topic is one sentence."""
+def topics_of(address: KafkaAddress) -> dict[str, Any]:
+    """Return the topics of a broker by name; one that does not answer is one sentence."""
     require("confluent_kafka", "kafka", address.name)
     from confluent_kafka import KafkaException
 
     with closing(client(address)) as consumer:
         try:
-            topics = consumer.list_topics(timeout=TIMEOUT).topics
+            found: dict[str, Any] = consumer.list_topics(timeout=TIMEOUT).topics
         except KafkaException as error:
             raise EvenflowError(
                 f"no Kafka broker answers at {address.servers} within {TIMEOUT:.0f} seconds "
                 f"({error.args[0].str()}); check the address, and that the broker runs."
             ) from error
+    return found
+
+
+def partitions_of(address: KafkaAddress) -> list[int]:
+    """Return the partitions of a topic; an unknown topic is one sentence."""
+    topics = topics_of(address)
     if address.topic not in topics:
         names = sorted(name for name in topics if not name.startswith("__"))
-        known = nearest(address.topic, names) if names else "it has none."
+        known = nearest(address.topic, names) if names else "it has none, create one first."
         raise EvenflowError(f"the broker at {address.servers} has no topic {address.topic!r}; {known}")
     return sorted(topics[address.topic].partitions)
 
@@ -63,7 +70,7 @@ def partitions_of(address: KafkaAddress) -> list[int]:
 def sample(address: KafkaAddress, rows: int | None = None) -> TopicSample:
     """Read up to ``rows`` of the newest records, the same share of every partition.
 
-    JSON values become columns, text a column ``value``; the record's own ``key``, ``partition`` and
+    JSON and Avro values become columns, text a column ``value``; the record's own ``key``, ``partition`` and
     ``timestamp`` are columns too, unless the value has fields of these names.
     """
     from confluent_kafka import TopicPartition
@@ -132,7 +139,8 @@ def _decoded(address: KafkaAddress, records: list[Any]) -> tuple[pa.Table, int]:
         return pa.table({**own, "value": pa.array([_text(value) for value in values])}), 0
     if address.value == "binary":
         return pa.table({**own, "value": pa.array(values, pa.binary())}), 0
-    objects = [_object(value) for value in values]
+    read = decoder(read_schema(address.value), address.skip) if address.is_avro else _object
+    objects = [read(value) for value in values]
     names = list(dict.fromkeys(name for found in objects if found is not None for name in found))
     columns = {name: _column([None if row is None else row.get(name) for row in objects]) for name in names}
     return pa.table(own | columns), sum(found is None for found in objects)
@@ -142,7 +150,7 @@ def _column(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # types differ from record to record
-        return pa.array([None if value is None else json.dumps(value) for value in values])
+        return pa.array([None if value is None else json.dumps(value, default=str) for value in values])
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:

@@ -9,16 +9,22 @@ from evenflow.papers.experiment import Experiment
 
 PAPERS = ("choices", "heterogeneous", "functions", "evolving", "dynamic")
 DEPLOYED = ("choices", "heterogeneous", "evolving", "dynamic")  # on Spark
+ON_TOPICS = ("dynamic",)  # on Spark, from a topic of Kafka to another
 
 __all__ = ["PAPERS", "experiments", "find"]
 
 
 def experiments(paper: str | None = None, on: str = "simulator") -> list[Experiment]:
-    """Return the experiments of one paper, or of all, in the order of the papers."""
-    papers, package = (PAPERS, __name__) if on == "simulator" else (DEPLOYED, f"{__name__}.deployments")
+    """Return the experiments of one paper, or of all, in the order of the papers.
+
+    ``on`` is "simulator", "spark", or "topics" for deployments from a topic of Kafka to another.
+    """
+    papers = {"simulator": PAPERS, "spark": DEPLOYED, "topics": ON_TOPICS}[on]
+    package = __name__ if on == "simulator" else f"{__name__}.deployments"
     names = papers if paper is None else (paper,)
     modules = [importlib.import_module(f"{package}.{name}") for name in names]
-    return [experiment for module in modules for experiment in module.EXPERIMENTS]
+    listed = "ON_TOPICS" if on == "topics" else "EXPERIMENTS"
+    return [experiment for module in modules for experiment in getattr(module, listed)]
 
 
 def find(wanted: list[str], on: str = "simulator") -> list[Experiment]:

@@ -197,14 +197,20 @@ def _count(number: float | None) -> str:
     return f"{number / 1e9:.3g} G" if number >= 1e9 else f"{number / 1e6:.3g} M"
 
 
-def write_deployments(outcome: Outcome, experiments: Sequence[Experiment], path: Path, scale: str) -> None:
-    """Write the deployments as Markdown: what must hold, every claim with its verdict, the numbers."""
+def write_deployments(
+    outcome: Outcome, experiments: Sequence[Experiment], path: Path, scale: str, on: str = "--on spark"
+) -> None:
+    """Write the deployments as Markdown: what must hold, every claim with its verdict, the numbers.
+
+    ``on`` are the options of the command that say what they ran on.
+    """
     fields = ("paper", "claim", "expected", "measured", "verdict")
     must = [gate | {"paper": f"{gate['paper']}/{gate['figure']}"} for gate in gates(outcome.claims)]
     cells = [[gate[name] for name in fields] for gate in must]
     columns = tuple(name for name in _NAMES if name != "peer")
     text = render(
         "deployments.md",
+        on=on,
         scale=scale,
         path=path.name,
         cores=os.cpu_count(),

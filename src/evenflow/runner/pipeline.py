@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -159,8 +159,11 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
         seen = Progress(job.workers, rows=[0] * job.workers)
         seen.view = _saved_view(folder).view
         watch(seen)
-        setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
-        setup = replace(setup, plan=_first_plan(job, setup))
+        try:
+            setup = replace(setup, exam=job.app.exam(job.input.table, job.input.key))
+            setup = replace(setup, plan=_first_plan(job, setup))
+        except PySparkException as error:
+            raise EvenflowError(f"the rows of the first plan could not be read: {reason(error)}") from error
         (_read_at_once if job.at_once else _stream)(job, setup, seen, watch)
         watch(seen)
         return seen
@@ -231,10 +234,11 @@ def _stream(job: Job, setup: AppSetup, seen: Progress, watch: Callable[[Progress
             _update(query, seen, setup)
             watch(seen)
             query.awaitTermination(CHECK_SECONDS)
+            _check_aside(aside)
+        if aside is not None and not job.input.endless:
+            aside.awaitTermination()  # or records that it has not reached would be kept nowhere
     except StreamingQueryException as error:
         raise EvenflowError(f"the query failed: {reason(error)}") from error
-        if aside is not None and not job.input.endless:
-            aside.awaitTermination()
     finally:
         query.stop()
         if aside is not None:
@@ -268,6 +272,12 @@ def _start_aside(job: Job, setup: AppSetup) -> Any:
         .option("path", job.bad_records)
     )
     return (writer if job.input.endless else writer.trigger(availableNow=True)).start()
+
+
+def _check_aside(aside: Any) -> None:
+    """Raise an error if the query that keeps undecodable records has failed."""
+    if aside is not None and aside.exception() is not None:
+        raise EvenflowError(f"undecodable records could not be kept: {reason(aside.exception())}")
 
 
 @contextmanager

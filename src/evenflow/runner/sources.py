@@ -25,9 +25,10 @@ from pyspark.sql import functions as F
 from evenflow.apps.generated import ROWS, RowGenerator, open_rows
 from evenflow.errors import EvenflowError, nearest
 from evenflow.kafka.address import KafkaAddress, is_kafka
+from evenflow.kafka.avro import read_schema
 from evenflow.kafka.topic import newest_offsets, partitions_of
 from evenflow.spark.arrow_functions import arrow_function
-from evenflow.spark.kafka.source import REFUSE, Records, decode, json_fields, load
+from evenflow.spark.kafka.source import REFUSE, Records, decode, load, value_fields
 from evenflow.streams import Zipf
 from evenflow.streams.generator import Generator
 from evenflow.streams.spelling import GENERATORS, open_stream
@@ -99,7 +100,10 @@ def check_source(source: str) -> None:
     if source == RATE:
         return
     if is_kafka(source):
-        partitions_of(KafkaAddress.parse(source))
+        address = KafkaAddress.parse(source)
+        if address.is_avro:
+            read_schema(address.value)
+        partitions_of(address)
     elif _is_generated(source):
         open_rows(source) or open_stream(source)
     else:
@@ -182,7 +186,7 @@ def _topic(
     bad_records: str,
 ) -> Input:
     newest = newest_offsets(address, MOST_PER_BATCH)  # asks the broker first, which has the better sentences
-    fields = json_fields(spark, address)
+    fields = value_fields(spark, address)
 
     def read(streaming: bool, **options: Any) -> Records:
         records = load(spark, address, streaming=streaming, options=options)

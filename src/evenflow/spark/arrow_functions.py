@@ -8,9 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import DataType
 
 
-def arrow_function(function: Callable[[Any], Any], returns: str, *, of_iterator: bool = False) -> Any:
+def arrow_function(
+    function: Callable[[Any], Any], returns: str | DataType, *, of_iterator: bool = False
+) -> Any:
     """Return ``function`` as a Spark UDF; it maps an array to an array, or an iterator of arrays to another.
 
     Annotations are set as objects, because Spark would have to resolve strings in the function's module.

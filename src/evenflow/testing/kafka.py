@@ -46,12 +46,14 @@ class Broker:
         An empty or new folder for its data, settings and log.
     jars
         The folder with the jars of Apache Kafka.
+    port
+        The port that clients use; None takes a free one.
     """
 
-    def __init__(self, folder: Path, jars: Path):
+    def __init__(self, folder: Path, jars: Path, port: int | None = None):
         self.folder = folder
         self.jars = jars
-        self.port, self.controller = _free_port(), _free_port()
+        self.port, self.controller = port or _free_port(), _free_port()
         self.process: subprocess.Popen[bytes] | None = None
         data = folder / "data"
         data.mkdir(parents=True)
@@ -144,16 +146,18 @@ class Broker:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
             }
-        )  # an offset that is given asks no group's coordinator, which a broker that just started may not have
+        )
+        # an offset that is given asks no group's coordinator, which a broker that just started may not have
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
         found, open_partitions = [], set(partitions)
         while open_partitions:
             record = consumer.poll(60)
             if record is None:
                 raise EvenflowError(f"topic {topic!r} did not end within a minute.")
-            if record.error() is None:
+            error = record.error()
+            if error is None:
                 found.append(record)
-            elif record.error().code() == KafkaError._PARTITION_EOF:
+            elif error.code() == KafkaError._PARTITION_EOF:
                 open_partitions.discard(record.partition())
         consumer.close()
         return found

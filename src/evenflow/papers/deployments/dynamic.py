@@ -1,20 +1,26 @@
 """Table 3 and Fig. 9-13 of `dynamic`: throughput, elapsed time, StdDev and DistCost on a cluster.
 
-As in the paper, "latency" is the time a run takes, here as if every scheme had got all messages.
+As in the paper, "latency" is the time a run takes, here as if every scheme had got all messages. The paper's
+spouts read Kafka, and its results go back there: ``ON_TOPICS`` has the same figures from topic to topic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from evenflow.papers import rules as r
 from evenflow.papers.deployments import common
 from evenflow.papers.deployments.common import subject
+from evenflow.papers.deployments.topics import deployed_on_topics
 from evenflow.papers.dynamic import STREAMS, better_everywhere
-from evenflow.papers.experiment import Claim, Experiment, Row
+from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Bars, Lines
 from evenflow.papers.grid import at, grid, joined, streams
 
+SERVICE = 0.00025  # seconds of a message
+TOPIC_SERVICE = 0.003  # a query from topic to topic takes seconds by itself, so work must take longer
 SECONDS = 1000.0  # of DKG's clock, over which the messages come: it checks its keys every 15 and 60 seconds
 METRICS = {
     "makespan": "latency: elapsed, s",
@@ -25,31 +31,26 @@ METRICS = {
 ELECTION = "election:messages={messages},seed=18"
 
 
-def _point(small: bool, stream: str = ELECTION, workers: int = 10, sources: int = 5, **labels: Any) -> Row:
+def _point(
+    small: bool, topics: bool, stream: str = ELECTION, workers: int = 10, sources: int = 5, **labels: Any
+) -> Row:
     # the engine takes longer for more workers, so they get more to do
-    per_worker = 2000 if workers <= 10 else 8000 if workers <= 50 else 12_000
+    per_worker = 2000 if workers <= 10 or topics else 8000 if workers <= 50 else 12_000
     messages = workers * (per_worker if small else 20_000)
     dkg = subject("dynamic-key", rate=messages / SECONDS)
     subjects = [*map(subject, ("shuffle", "key", "partial-key")), dkg, subject("fill")]
+    service = TOPIC_SERVICE if topics else SERVICE
     return {"stream": stream.format(messages=messages), "messages": messages, "workers": workers,
-            "sources": sources, "service": 0.00025, "subjects": subjects, "labels": labels}  # fmt: skip
+            "sources": sources, "service": service, "subjects": subjects, "labels": labels}  # fmt: skip
 
 
-def _real_point(data: tuple[str, str], small: bool) -> Row:
+def _real_point(data: tuple[str, str], small: bool, topics: bool) -> Row:
     name, stream = data
-    return _point(small, stream, data=name)
+    return _point(small, topics, stream, data=name)
 
 
-def _country_point(skew: int, small: bool) -> Row:
-    return _point(small, f"countries:skew={skew},messages={{messages}},seed=1", skew=skew)
-
-
-_SMALL = at(True, False)
-ELECTION_POINTS = grid(_point, small=_SMALL, data="twitter-election")
-_REAL_POINTS = joined(ELECTION_POINTS, grid(_real_point, data=streams(*STREAMS), small=_SMALL))
-_SKEW_POINTS = grid(_country_point, skew=at((0, 30, 60, 90), tuple(range(0, 101, 10))), small=_SMALL)
-_WORKER_POINTS = grid(_point, small=_SMALL, workers=(10, 50, 100))
-_SOURCE_POINTS = grid(_point, small=_SMALL, sources=at((5, 20), (5, 10, 15, 20)))
+def _country_point(skew: int, small: bool, topics: bool) -> Row:
+    return _point(small, topics, f"countries:skew={skew},messages={{messages}},seed=1", skew=skew)
 
 
 def _printed(column: str, unit: str = "", **paper: float) -> r.Rule:
@@ -70,78 +71,105 @@ _CLEAR = "only skew slows a run down here; the paper's engine hides part of it"
 _ENGINE = "Spark's overhead per run grows with the number of workers and is part of the time"
 _CLOCK = "a key's width is revised once a minute of DKG's clock, one worker at a time"
 _CAPTION = (
-    "10 workers and 5 sources unless the axis says otherwise, 0.25 ms per message; election is generated, "
-    f"one key has 68 percent. fill added. {common.SUBMITTED} Schemes that overload a worker got only a "
-    "share of the messages (column share)."
+    "10 workers and 5 sources unless the axis says otherwise, {service:g} ms per message; election is "
+    f"generated, one key has 68 percent. fill added. {common.SUBMITTED} Schemes that overload a worker got "
+    "only a share of the messages (column share)."
+)
+_TOPICS = (
+    " From topic to topic: a source reads one partition of a topic, the aggregator's results are committed "
+    "to another topic in transactions, and the time runs until they are."
 )
 
 
-def _figure(figure: str, title: str, points: Any, plot: Any, *claims: Claim) -> Experiment:
+def _figure(
+    topics: bool, figure: str, title: str, points: Callable[[RunConfig], list[Row]], plot: Any, *claims: Claim
+) -> Experiment:
+    claims = (*claims, common.near_prediction())
+    caption = _CAPTION.format(service=1000 * (TOPIC_SERVICE if topics else SERVICE))
+    if not topics:
+        return common.on_spark("dynamic", figure, title, caption, points, plot, *claims)
+    title, caption = f"{title}, from topic to topic", caption + _TOPICS
     return common.on_spark(
-        "dynamic", figure, title, _CAPTION, points, plot, *claims, common.near_prediction()
+        "dynamic", figure, title, caption, points, plot, *claims, measure=deployed_on_topics
     )
 
 
 _ABOVE_80 = "80 <= skew < 100"
 _BY_SKEW = Lines(x="skew", y=METRICS, xlabel="skew, percent")
 
-# fmt: off
-EXPERIMENTS = [
-    _figure("table3", "twitter-election", ELECTION_POINTS, None,
-        Claim("5.3", "throughput: DKG between PKG and SG", "SG 9511, DKG 4529, PKG 2739, KG 1344 per second",
-              _printed("throughput", "SG", SG=9511, DKG=4529, PKG=2739, KG=1344), _CLEAR),
-        Claim("5.3", "StdDev: DKG a third of PKG's", "SG 0.0001, DKG 4.10, PKG 12.35, KG 20.32",
-              _printed("standard_deviation", SG=0.0001, DKG=4.0972, PKG=12.3513, KG=20.3202), _CLOCK),
-        Claim("5.3", "DistCost: DKG close to PKG's", "SG 2.449, DKG 1.241, PKG 1.165, KG 1",
-              _printed("memory", SG=2.4491, DKG=1.2414, PKG=1.1647, KG=1.0),
-              "SG's DistCost grows with the messages per key, of which there are few"),
-    ),
-    _figure("fig9", "Real streams", _REAL_POINTS,
-            Bars(x="data", y={"throughput": "messages per second", "makespan": "latency: elapsed, s"},
-                 logy=True),
-        Claim("5.3", "on twitter-election DKG clearly beats PKG", "1.65x the throughput",
-              r.at_least(r.ratio("throughput", "DKG", "PKG", data="twitter-election"), 1.3, 1.0,
-                         "{:.2f}x PKG's"), _CLOCK),
-        Claim("5.3", "on the other streams PKG and DKG perform alike", "similar",
-              r.each(r.ratio("throughput", "DKG", "PKG", "data", data=STREAMS[:3],
-                             take=lambda ratios: (ratios - 1).abs() <= 0.1),
-                     "streams where DKG's throughput is within 10 percent of PKG's"), _CLOCK),
-    ),
-    _figure("fig10", "Throughput and more by skew, country streams", _SKEW_POINTS, _BY_SKEW,
-        Claim("5.4", "skew does not affect SG", "constant",
-              r.at_most(r.changes("throughput", "SG"), 0.1, 0.3, "within {:.0%}"), _ENGINE),
-        Claim("5.4", "KG's throughput falls steadily above 30 percent", "gradual decrease",
-              r.each(r.steps("throughput", "skew", falling=True, query="skew >= 30", label="KG"),
-                     "steps that lower KG's throughput")),
-        Claim("6", "at 30 percent DKG's latency is up to 7 percent below PKG's", "-7 percent",
-              _gain("makespan", -0.07, 0.7, "skew == 30"), _CLEAR),
-        Claim("6", "at 30 percent DKG's throughput is up to 8 percent above PKG's", "+8 percent",
-              _gain("throughput", 0.08, 0.7, "skew == 30"), _CLEAR),
-        Claim("6", "above 80 percent DKG's latency is up to 48 percent below PKG's", "-48 percent",
-              _gain("makespan", -0.48, 0.35, _ABOVE_80), _CLEAR),
-        Claim("6", "above 80 percent DKG's throughput is up to 93 percent above PKG's", "+93 percent",
-              _gain("throughput", 0.93, 0.5, _ABOVE_80), _CLEAR),
-    ),
-    _figure("fig11", "The four metrics by skew, country streams", _SKEW_POINTS, _BY_SKEW,
-        Claim("5.4", "DKG is ahead of PKG from 30 percent on", "ahead",
-              r.each(r.below("throughput", "PKG", "DKG", "skew", strictly=True, query="skew >= 30"),
-                     "skews from 30 percent on"), _CLOCK),
-        Claim("5.4", "below that PKG and DKG perform alike", "PKG slightly ahead",
-              r.at_most(r.ratio("throughput", "DKG", "PKG", "skew", query="skew < 26",
-                                take=lambda ratios: (ratios - 1).abs().max()), 0.1, 0.3), _CLOCK),
-        Claim("5.4", "SG has the highest DistCost", "highest",
-              r.each(r.is_highest("memory", "SG", ("SG", "KG", "PKG", "DKG"), "skew", query="skew < 100"),
-                     "skews with SG's DistCost the highest")),
-    ),
-    _figure("fig12", "More workers, twitter-election", _WORKER_POINTS, Lines(x="workers", y=METRICS),
-        Claim("5.5", "more workers barely change PKG's throughput at this skew", "barely changed",
-              _unchanged("PKG"), _ENGINE),
-        Claim("5.5", "DKG is better than PKG at every number of workers", "better",
-              better_everywhere("workers", "DKG", "PKG"), _CLOCK),
-    ),
-    _figure("fig13", "More sources, twitter-election", _SOURCE_POINTS, Lines(x="sources", y=METRICS),
-        Claim("5.6", "the number of sources has no effect", "none", _unchanged("KG", "PKG", "DKG"), _ENGINE),
-        Claim("5.6", "DKG is better than PKG at every number of sources", "better",
-              better_everywhere("sources", "DKG", "PKG"), _CLOCK),
-    ),
+
+def _figures(topics: bool) -> list[Experiment]:
+    figure = partial(_figure, topics)
+    points = partial(grid, small=at(True, False), topics=topics)
+    election = points(_point, data="twitter-election")
+    real = joined(election, points(_real_point, data=streams(*STREAMS)))
+    by_skew = points(_country_point, skew=at((0, 30, 60, 90), tuple(range(0, 101, 10))))
+    by_workers = points(_point, workers=(10, 50, 100))
+    by_sources = points(_point, sources=at((5, 20), (5, 10, 15, 20)))
+    # fmt: off
+    return [
+        figure("table3", "twitter-election", election, None,
+            Claim("5.3", "throughput: DKG between PKG and SG",
+                  "SG 9511, DKG 4529, PKG 2739, KG 1344 per second",
+                  _printed("throughput", "SG", SG=9511, DKG=4529, PKG=2739, KG=1344), _CLEAR),
+            Claim("5.3", "StdDev: DKG a third of PKG's", "SG 0.0001, DKG 4.10, PKG 12.35, KG 20.32",
+                  _printed("standard_deviation", SG=0.0001, DKG=4.0972, PKG=12.3513, KG=20.3202), _CLOCK),
+            Claim("5.3", "DistCost: DKG close to PKG's", "SG 2.449, DKG 1.241, PKG 1.165, KG 1",
+                  _printed("memory", SG=2.4491, DKG=1.2414, PKG=1.1647, KG=1.0),
+                  "SG's DistCost grows with the messages per key, of which there are few"),
+        ),
+        figure("fig9", "Real streams", real,
+                Bars(x="data", y={"throughput": "messages per second", "makespan": "latency: elapsed, s"},
+                     logy=True),
+            Claim("5.3", "on twitter-election DKG clearly beats PKG", "1.65x the throughput",
+                  r.at_least(r.ratio("throughput", "DKG", "PKG", data="twitter-election"), 1.3, 1.0,
+                             "{:.2f}x PKG's"), _CLOCK),
+            Claim("5.3", "on the other streams PKG and DKG perform alike", "similar",
+                  r.each(r.ratio("throughput", "DKG", "PKG", "data", data=STREAMS[:3],
+                                 take=lambda ratios: (ratios - 1).abs() <= 0.1),
+                         "streams where DKG's throughput is within 10 percent of PKG's"), _CLOCK),
+        ),
+        figure("fig10", "Throughput and more by skew, country streams", by_skew, _BY_SKEW,
+            Claim("5.4", "skew does not affect SG", "constant",
+                  r.at_most(r.changes("throughput", "SG"), 0.1, 0.3, "within {:.0%}"), _ENGINE),
+            Claim("5.4", "KG's throughput falls steadily above 30 percent", "gradual decrease",
+                  r.each(r.steps("throughput", "skew", falling=True, query="skew >= 30", label="KG"),
+                         "steps that lower KG's throughput")),
+            Claim("6", "at 30 percent DKG's latency is up to 7 percent below PKG's", "-7 percent",
+                  _gain("makespan", -0.07, 0.7, "skew == 30"), _CLEAR),
+            Claim("6", "at 30 percent DKG's throughput is up to 8 percent above PKG's", "+8 percent",
+                  _gain("throughput", 0.08, 0.7, "skew == 30"), _CLEAR),
+            Claim("6", "above 80 percent DKG's latency is up to 48 percent below PKG's", "-48 percent",
+                  _gain("makespan", -0.48, 0.35, _ABOVE_80), _CLEAR),
+            Claim("6", "above 80 percent DKG's throughput is up to 93 percent above PKG's", "+93 percent",
+                  _gain("throughput", 0.93, 0.5, _ABOVE_80), _CLEAR),
+        ),
+        figure("fig11", "The four metrics by skew, country streams", by_skew, _BY_SKEW,
+            Claim("5.4", "DKG is ahead of PKG from 30 percent on", "ahead",
+                  r.each(r.below("throughput", "PKG", "DKG", "skew", strictly=True, query="skew >= 30"),
+                         "skews from 30 percent on"), _CLOCK),
+            Claim("5.4", "below that PKG and DKG perform alike", "PKG slightly ahead",
+                  r.at_most(r.ratio("throughput", "DKG", "PKG", "skew", query="skew < 26",
+                                    take=lambda ratios: (ratios - 1).abs().max()), 0.1, 0.3), _CLOCK),
+            Claim("5.4", "SG has the highest DistCost", "highest",
+                  r.each(r.is_highest("memory", "SG", ("SG", "KG", "PKG", "DKG"), "skew", query="skew < 100"),
+                         "skews with SG's DistCost the highest")),
+        ),
+        figure("fig12", "More workers, twitter-election", by_workers, Lines(x="workers", y=METRICS),
+            Claim("5.5", "more workers barely change PKG's throughput at this skew", "barely changed",
+                  _unchanged("PKG"), _ENGINE),
+            Claim("5.5", "DKG is better than PKG at every number of workers", "better",
+                  better_everywhere("workers", "DKG", "PKG"), _CLOCK),
+        ),
+        figure("fig13", "More sources, twitter-election", by_sources, Lines(x="sources", y=METRICS),
+            Claim("5.6", "the number of sources has no effect", "none",
+                  _unchanged("KG", "PKG", "DKG"), _ENGINE),
+            Claim("5.6", "DKG is better than PKG at every number of sources", "better",
+                  better_everywhere("sources", "DKG", "PKG"), _CLOCK),
+        ),
 ]
+    # fmt: on
+
+
+EXPERIMENTS = _figures(topics=False)
+ON_TOPICS = _figures(topics=True)

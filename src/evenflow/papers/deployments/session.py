@@ -40,10 +40,10 @@ SETTINGS = {
 
 def run(
     chosen: Sequence[Experiment], config: RunConfig, out: Path, say: Say = lambda done, total, what: None,
-    part: Part = WHOLE,
+    part: Part = WHOLE, **settings: str,
 ) -> Outcome:  # fmt: skip
     """Measure what is missing in one session with a slot for each worker of the largest deployment."""
-    with session_on(config.master, slots_for(chosen, config)):
+    with session_on(config.master, slots_for(chosen, config), **settings):
         return reproduce(chosen, config, out, jobs=1, say=say, part=part)
 
 
@@ -55,7 +55,7 @@ def slots_for(chosen: Sequence[Experiment], config: RunConfig) -> int:
 
 
 @contextmanager
-def session_on(master: str | None, slots: int) -> Iterator[SparkSession]:
+def session_on(master: str | None, slots: int, **settings: str) -> Iterator[SparkSession]:
     """Open the session of a run: on ``master``, or on this machine with so many slots."""
     from pyspark.sql import SparkSession
 
@@ -63,7 +63,7 @@ def session_on(master: str | None, slots: int) -> Iterator[SparkSession]:
 
     if SparkSession.getActiveSession() is not None:
         raise EvenflowError("a Spark session is already open in this process; stop it before deploying.")
-    spark = local_session(master or f"local[{slots}]", **SETTINGS)
+    spark = local_session(master or f"local[{slots}]", **SETTINGS, **settings)
     try:
         yield spark
     finally:

@@ -13,6 +13,8 @@ from pyspark.sql import types as T
 
 from evenflow.errors import EvenflowError
 from evenflow.kafka.address import KafkaAddress
+from evenflow.kafka.avro import read_schema
+from evenflow.spark.kafka.avro_fields import avro_fields, decoded
 from evenflow.spark.routing.key_columns import quoted
 
 REFUSE = "refuse"
@@ -56,8 +58,8 @@ def load(
 def decode(records: DataFrame, address: KafkaAddress, schema: T.StructType | None, bad: str) -> Records:
     """Return records as columns: fields of the value, and ``key`` and ``timestamp`` unless it has them.
 
-    ``schema`` has the fields of JSON values. ``bad`` is "refuse", which fails the query at the first value
-    that is no JSON object of these fields, or anything else, which sets such records aside. Keys are text, or
+    ``schema`` has the fields of JSON and Avro values. ``bad`` is "refuse", which fails the query at the first
+    value that has not these fields, or anything else, which sets such records aside. Keys are text, or
     binary if values are.
     """
     if address.value == "binary":
@@ -68,7 +70,12 @@ def decode(records: DataFrame, address: KafkaAddress, schema: T.StructType | Non
         return Records(records.select(key, "timestamp", text.alias("value")), None)
     assert schema is not None
     fields = T.StructType([*schema.fields, T.StructField(_CORRUPT, T.StringType())])
-    parsed = records.withColumn(_CORRUPT, F.from_json(text, fields, {"columnNameOfCorruptRecord": _CORRUPT}))
+    if address.is_avro:
+        read = read_schema(address.value)
+        value = decoded(F.col("value"), read, address.skip, fields, _CORRUPT)
+    else:
+        value = F.from_json(text, fields, {"columnNameOfCorruptRecord": _CORRUPT})
+    parsed = records.withColumn(_CORRUPT, value)
     undecodable = F.col(f"{_CORRUPT}.{_CORRUPT}").isNotNull()
     own = [
         column
@@ -86,13 +93,19 @@ def decode(records: DataFrame, address: KafkaAddress, schema: T.StructType | Non
 def _refusal(address: KafkaAddress) -> Column:
     line = F.char(F.lit(10))  # a line break in the plan's text would hide the operators below it
     where = ("record at offset ", F.col("offset"), " of partition ", F.col("partition"))
-    parts = [line, _MARK, "the ", *where, f" of {address.name} is not a JSON object of the expected fields; "]
-    parts += ["keep such records aside with --bad-records FOLDER, or declare the fields with schema=.", line]
+    what, how = "a JSON object of the expected fields", "declare the fields with schema="
+    if address.is_avro:
+        what = f"an Avro record of the schema {address.value}"
+        how = "check the schema, or skip=5 for records of a schema registry"
+    parts = [line, _MARK, "the ", *where, f" of {address.name} is not {what}; keep such records aside with "]
+    parts += [f"--bad-records FOLDER, or {how}.", line]
     return F.concat(*(part if isinstance(part, Column) else F.lit(part) for part in parts))
 
 
-def json_fields(spark: SparkSession, address: KafkaAddress) -> T.StructType | None:
-    """Return the fields of JSON values: as declared, or inferred from a sample by Spark's own rules."""
+def value_fields(spark: SparkSession, address: KafkaAddress) -> T.StructType | None:
+    """Return the fields of values: as declared, or of JSON inferred from a sample by Spark's own rules."""
+    if address.is_avro:
+        return avro_fields(read_schema(address.value))
     if address.value != "json":
         return None
     if address.schema is not None:
