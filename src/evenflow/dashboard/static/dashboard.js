@@ -88,21 +88,21 @@
     const names = past.time.map((time, index) => `${moment(time)}, batch ${past.batch[index] ?? "–"}`
       + (past.batches[index] > 1 ? ` and ${past.batches[index] - 1} before` : ""));
     const x = { label: "time", values: past.time, time: true, names };
-    const each = snapshot.batches_per_point > 1
-      ? ` A point covers up to ${number(snapshot.batches_per_point)} batches and shows the worst of them.` : "";
+    const covers = (which) => (snapshot.batches_per_point > 1
+      ? ` A point covers up to ${number(snapshot.batches_per_point)} batches and shows ${which}.` : "");
     const balance = [{ label: "now", values: past.max_over_mean, colour: 0, dash: 0 }];
     if (known(past.hashed)) balance.unshift({ label: "with hashing", values: past.hashed, colour: 1, dash: 1 });
     balance.push({ label: "hottest key, of all rows", values: past.hot_share, colour: 2, dash: 2, off: true });
     chart("balance-chart", { title: "Fullest worker over mean", x, y: { label: "max / mean" }, series: balance,
-      reference: { value: 1, label: "perfect balance" }, caption: `1 is perfect balance.${each}` });
-    const line = (id, title, label, values, colour) => chart(id,
-      { title, x, y: { label }, series: [{ label: title, values, colour, dash: 0 }], caption: each.trim() });
-    line("speed-chart", "rows per second", "rows / s", past.rows_per_second, 0);
-    line("seconds-chart", "batch duration", "seconds", past.seconds, 3);
+      reference: { value: 1, label: "perfect balance" }, caption: `1 is perfect balance.${covers("the worst of them")}` });
+    const line = (id, title, label, values, colour, which) => chart(id,
+      { title, x, y: { label }, series: [{ label: title, values, colour, dash: 0 }], caption: covers(which).trim() });
+    line("speed-chart", "rows per second", "rows / s", past.rows_per_second, 0, "their mean");
+    line("seconds-chart", "batch duration", "seconds", past.batch_seconds, 3, "their mean");
     at("state-section").hidden = !known(past.state_bytes);
-    if (known(past.state_bytes)) line("state-chart", "state", "bytes", past.state_bytes, 4);
+    if (known(past.state_bytes)) line("state-chart", "state", "bytes", past.state_bytes, 4, "the last of them");
     at("late-section").hidden = !past.late.some((value) => value);
-    if (!at("late-section").hidden) line("late-chart", "late rows", "rows", past.late, 1);
+    if (!at("late-section").hidden) line("late-chart", "late rows", "rows", past.late, 1, "their sum");
   }
 
   function hotKeys(snapshot) {
