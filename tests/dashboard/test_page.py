@@ -156,9 +156,7 @@ def test_the_page_goes_on_with_the_newest_run_and_says_when_the_server_has_ended
         write_log(tmp_path / "second", [batch_note(2)])
         wait_for(lambda: shown(browser, "document.getElementById('query').options.length") == 2, "both")
         assert shown(browser, chosen).startswith("first")  # it still runs
-        write_log(
-            tmp_path / "first", [{"time": 1.0, "event": "ended", "operator": "fill-1", "failed": None}]
-        )
+        write_log(tmp_path / "first", [{"time": 1.0, "event": "ended", "operator": "fill-1", "failed": None}])
         wait_for_batch(browser, 2)
         assert shown(browser, chosen).startswith("second")
         browser.execute_script(

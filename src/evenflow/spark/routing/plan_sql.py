@@ -82,7 +82,7 @@ def _with_answer(
     df: DataFrame, stored: dict[str, Column], slots: Slots | PlanTable, hashed: str, hash_name: str,
     found_name: str, drawn: Sequence[Column] = (),
 ) -> DataFrame:  # fmt: skip
-    """Return ``df`` with the key's hash and its answer; every project repeats the user's columns in a plan."""
+    """Return ``df`` with the key's hash and answer, in few steps: each repeats all columns in a plan."""
     mask = slots.slots.size - 1
     slot_name = helper_name([*df.columns, hash_name, found_name], "slot")
     hash_, slot = quoted(hash_name), quoted(slot_name)
