@@ -58,7 +58,8 @@ def test_the_notebook_runs(tags: list[str]) -> None:
     ]  # Spark also writes to standard error
     assert any("image/png" in data for data in shown_data)
     shown = "".join(data.get("text/html", "") for data in shown_data)
-    for text in ("planned fill", "rows on 32 workers", "a DataFrame") if tags else ():
+    assert shown.count("Key key on 32 workers: fill") == 1 + len(tags)  # advice on a file, and on a frame
+    for text in ("planned fill", "rows on 32 workers") if tags else ():
         assert text in shown
     for text in ("fill on 32 workers", "fill(split=False)", "32 workers: fill", "expected maximum load"):
         assert text in shown
