@@ -50,15 +50,26 @@ def test_it_runs(
     assert capfd.readouterr().out.strip()
 
 
-def test_the_notebook_runs() -> None:
+@pytest.mark.parametrize(
+    "tags",
+    [
+        pytest.param([], id="core"),
+        pytest.param(["spark"], id="spark", marks=[pytest.mark.spark, pytest.mark.faults, in_make_faults]),
+    ],
+)
+def test_the_notebook_runs(tags: list[str]) -> None:
     notebook = nbformat.read(EXAMPLES / "compare_schemes.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    notebook.cells = [cell for cell in notebook.cells if cell.metadata.get("tags", tags) == tags]
     assert not any(cell.get("outputs") for cell in notebook.cells), "commit it without outputs"
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(EXAMPLES))
-    kinds = {kind for cell in notebook.cells for output in cell.get("outputs", []) for kind in output["data"]}
-    assert "image/png" in kinds
-    shown = "".join(
-        output["data"].get("text/html", "") for cell in notebook.cells for output in cell.get("outputs", [])
-    )
+    shown_data = [
+        output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])
+    ]  # Spark also writes to standard error
+    assert any("image/png" in data for data in shown_data)
+    shown = "".join(data.get("text/html", "") for data in shown_data)
+    assert shown.count("Key key on 32 workers: fill") == 1 + len(tags)  # advice on a file, and on a frame
+    for text in ("planned fill", "rows on 32 workers") if tags else ():
+        assert text in shown
     for text in ("fill on 32 workers", "fill(split=False)", "32 workers: fill", "expected maximum load"):
         assert text in shown
     assert shown.count("<svg") >= 4

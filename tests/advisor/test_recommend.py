@@ -306,3 +306,11 @@ def test_labels_are_safe_to_show() -> None:
     assert plain_label("a\tb\x1b[31m\x00") == r"a\tb\x1b[31m\x00"
     assert plain_label("Zürich 東京 🙂") == "Zürich 東京 🙂"
     assert len(plain_label("x" * 1000)) == 40
+
+
+def test_advice_prints_as_text() -> None:
+    advice = advice_on(SKEWED)
+    text = str(advice)
+    assert text.startswith(f"Recommended: {advice.recommendation.outcome.spelling}\n")
+    assert advice.recommendation.reason in text
+    assert advice.recommendation.code.strip() in text

@@ -141,3 +141,32 @@ def test_ten_thousand_workers_and_a_hundred_thousand_batches(browser: Any, tmp_p
             assert cells < 400
             assert errors(browser) == []
     assert seconds["large"] < 4 * seconds["small"] + 50
+
+
+def test_the_page_goes_on_with_the_newest_run_and_says_when_the_server_has_ended(
+    browser: Any, tmp_path: Path
+) -> None:
+    for name in ("first", "second", "third"):
+        write_log(tmp_path / name, [])
+    chosen = "document.getElementById('query').value"
+    emulate(browser)
+    with served(tmp_path / "first", tmp_path / "second", tmp_path / "third") as running:
+        write_log(tmp_path / "first", [batch_note(1)])
+        open_page(browser, running.url, 1)
+        write_log(tmp_path / "second", [batch_note(2)])
+        wait_for(lambda: shown(browser, "document.getElementById('query').options.length") == 2, "both")
+        assert shown(browser, chosen).startswith("first")  # it still runs
+        write_log(tmp_path / "first", [{"time": 1.0, "event": "ended", "operator": "fill-1", "failed": None}])
+        wait_for_batch(browser, 2)
+        assert shown(browser, chosen).startswith("second")
+        browser.execute_script(
+            "const query = document.getElementById('query'); query.value = query.options[0].value;"
+            "query.dispatchEvent(new Event('change'))"
+        )
+        wait_for_batch(browser, 1)
+        write_log(tmp_path / "third", [batch_note(3)])
+        wait_for(lambda: shown(browser, "document.getElementById('query').options.length") == 3, "all")
+        assert shown(browser, chosen).startswith("first")  # as picked
+        assert errors(browser) == []
+    status = "document.getElementById('status').textContent"
+    wait_for(lambda: "these are its last numbers" in shown(browser, status), "the end of the server")

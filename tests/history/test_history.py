@@ -136,6 +136,7 @@ def test_many_workers_and_batches_cost_a_page_no_more(tmp_path: Path) -> None:
     assert len(many[2]["workers"]["rows"]) <= BARS
     assert many[2]["summary"]["workers"] == 10_000
     assert sum(many[2]["history"]["batches"]) == 100_000
+    assert set(many[2]["history"]["batch_seconds"]) == {0.5}  # of one batch, however many a point covers
     assert many[1] < 1.5 * few[1]  # bytes that the browser gets
     assert many[0] < 20 * few[0]  # seconds: the last batch alone has fifty times the workers
     assert many[1] < 300_000

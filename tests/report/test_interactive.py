@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,3 +127,34 @@ def test_the_pages_work_in_a_browser(browser: Any, tmp_path: Path, dark: bool) -
         wait_for(lambda: cells_of(browser, "document.querySelectorAll('.chart tbody tr')"), "the table")
         assert errors(browser) == []
     assert cells_of(browser, "document.querySelectorAll('.chart tbody tr')")[0] == ["worker 0", "2.25", "1"]
+
+
+LABELS = """
+const plot = [...evenflowCharts.live][0].plot, draw = document.createElement("canvas").getContext("2d");
+draw.font = "12px system-ui";
+return plot.axes.map((axis, at) => axis._splits.map((split, index) => [axis._values[index], split])
+  .filter(([text]) => text).map(([text, split]) => [plot.valToPos(split, at ? "y" : "x"),
+    at ? 15 : draw.measureText(text).width, text]));
+"""
+
+
+@pytest.mark.parametrize(("width", "decades"), [(360, 14), (800, 14), (800, 3), (360, 1)])
+def test_labels_of_a_log_axis_never_overlap(browser: Any, tmp_path: Path, width: int, decades: int) -> None:
+    values = [10.0**power for power in range(-decades, 1)]
+    chart = {
+        "title": "Log",
+        "x": {"label": "keys, log scale", "values": values, "log": True},
+        "y": {"label": "imbalance, log scale", "log": True},
+        "series": [{"label": "fill", "values": values}],
+    }
+    texts: dict[str, Any] = {"title": "Log", "lead": "", "footer": "", "names": ["log"], "tables": []}
+    write_page(render("simulation.html", charts={"log": chart}, **texts), tmp_path / "log.html")
+    emulate(browser, width, 900)
+    open_page(browser, (tmp_path / "log.html").as_uri())
+    wait_for(lambda: shown(browser, "document.querySelectorAll('canvas').length"), "the chart")
+    for labels in browser.execute_script(LABELS):
+        assert len(labels) >= 2
+        ordered = sorted(labels)
+        for (before, wide, text), (after, wider, other) in pairwise(ordered):
+            assert after - before > (wide + wider) / 2 + 1, f"{text} and {other} overlap"
+    assert errors(browser) == []

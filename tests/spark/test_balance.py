@@ -23,7 +23,7 @@ from evenflow.spark.routing import key_counts
 from evenflow.spark.routing.key_columns import key_hash, with_keys
 from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.placed import Placed
-from spark.explained import exchanges
+from spark.explained import exchanges, explained
 
 pytestmark = pytest.mark.spark
 
@@ -360,3 +360,12 @@ def test_columns_that_cannot_be_hashed_may_ride_along(spark: Any) -> None:
     load = loads_of(out, 4)
     assert load.sum() == 400
     assert load.max() < 150
+
+
+def test_the_explained_plan_is_short_however_many_keys_are_hot(spark: Any) -> None:
+    rows = spark.range(20_000).selectExpr(
+        "if(id % 3 = 0, 'ACME', concat('c', id % 300)) as customer", "id as amount", "'DE' as country"
+    )
+    text = explained(rows.transform(balance("customer", workers=64)))
+    assert "__evenflow_draw" in text  # a key is split
+    assert len(text) < 3_000

@@ -69,6 +69,12 @@ class Advice:
         rows = self.profile.total or self.profile.messages
         return outcome.makespan / self.profile.messages * rows * self.cost
 
+    def __str__(self) -> str:
+        """Return the recommendation, why, and the code to paste."""
+        chosen = self.recommendation
+        parts = [f"Recommended: {chosen.outcome.spelling}", chosen.reason, chosen.code, *chosen.notes]
+        return "\n\n".join(part.strip() for part in parts)
+
     def _repr_html_(self) -> str:
         """Show the advice in a notebook: the recommendation, the hottest keys, every scheme."""
         from evenflow.charts import notebook

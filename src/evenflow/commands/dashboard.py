@@ -76,10 +76,10 @@ def require_dashboard(purpose: str) -> None:
         require(package, "dashboard", purpose)
 
 
-def announce(running: Dashboard) -> None:
+def announce(running: Dashboard, until: str = "until Ctrl-C") -> None:
     """Print the address, with the token of actions where browsers keep it to themselves."""
     token = "" if running.token is None else f"#token={running.token}"
-    notify(f"dashboard: {running.url}{token} (Ctrl-C ends it)")
+    notify(f"dashboard: {running.url}{token} ({until})")
 
 
 @contextlib.contextmanager
@@ -94,5 +94,5 @@ def beside(wanted: bool, port: int, purpose: str) -> Iterator[Any]:
 
     queries = Queries([])
     with Dashboard(queries, port=port).running() as running:
-        announce(running)
+        announce(running, "while the run lasts")
         yield queries.watch

@@ -128,7 +128,7 @@ def demo(
     from evenflow.report.demo import draw_before_and_after, write_demo
     from evenflow.report.style import save
 
-    write_demo(streams, work, html)
+    write_demo(streams, work, html, hash_note(streams))
     if figure is not None:
         save(lambda: draw_before_and_after(streams[0]), figure)
     if as_json:
@@ -232,13 +232,28 @@ def comparison(streams: list[Stream], work: float) -> Table:
         f"The same rows, {work:g} microseconds of work each",
         ("stream", "placed by", "rows", "max/mean load", "busiest worker (s)", "total (s)"),
         lines,
-        note="Hashing is repartition(n, key).",
+        note=hash_note(streams),
     )
+
+
+def hash_note(streams: list[Stream]) -> str:
+    """Return what hashing means here, and what Spark's own hash would have done with the same rows."""
+    note = "Hashing is key grouping: each key on the worker that evenflow's hash of it selects."
+    known = [
+        f"{run.seen.hashed_max_over_mean:.2f} ({stream.name})"
+        for stream in streams
+        if (run := stream.runs.get("key")) and run.seen.hashed_max_over_mean is not None
+    ]
+    if not known:
+        return note
+    found = " and ".join(known)
+    return f"{note} Spark's own, repartition(n, key), would put the fullest at {found} of the mean."
 
 
 def _as_json(stream: Stream, run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {"stream": stream.name, "scheme": run.scheme, "rows_per_worker": run.seen.rows}
     found |= {"max_over_mean": run.seen.max_over_mean, "busy_seconds": run.seen.busy}
+    found |= {"spark_hash_max_over_mean": run.seen.hashed_max_over_mean}
     return found | {"seconds": run.seconds}
 
 

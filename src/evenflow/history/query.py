@@ -233,6 +233,10 @@ class QueryHistory:
         series["rows_per_second"] = [
             round(record["rows"] / record["seconds"], 3) if record["seconds"] else None for record in records
         ]
+        series["batch_seconds"] = [
+            None if record["seconds"] is None else round(record["seconds"] / (record["batches"] or 1), 6)
+            for record in records
+        ]
         return {
             "summary": self.summary(),
             "workers": self._bars(bars),

@@ -121,8 +121,9 @@ def schemes_table(advice: Advice) -> Table:
     )
     ideal = share_text(1 / (advice.workers + 1))
     note = (
-        f"Speed-up: an upper bound, the time under repartition({advice.workers}, key) divided by the "
-        f"scheme's if {_cores_text(advice)} and every row costs the same; counting the keys (mode planned) "
+        "Speed-up: an upper bound, the time under key grouping (a hash of the key, as in "
+        f"repartition({advice.workers}, key), which uses another hash) divided by the scheme's if "
+        f"{_cores_text(advice)} and every row costs the same; counting the keys (mode planned) "
         "and the shuffle come on top. Memory: copies of state per key. State moved: state that changed owner "
         "during the run, and when one worker "
         f"is added halfway through (ideal: {ideal}), as a share of the rows up to then; schemes that split "

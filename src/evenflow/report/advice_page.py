@@ -68,8 +68,9 @@ def _loads_figure(advice: Advice, colours: Colours) -> Section:
     loads = {label_of(outcome): outcome.loads for outcome in ranked}
     schemes = {label_of(outcome): outcome.scheme.name for outcome in ranked}
     caption = (
-        f"Rows per worker relative to the mean, for {advice.workers:,} workers; 'key' is "
-        f"repartition({advice.workers}, key). Click the name of another scheme to see it, too."
+        f"Rows per worker relative to the mean, for {advice.workers:,} workers; 'key' hashes the key, as "
+        f"repartition({advice.workers}, key) does with another hash. Click the name of another scheme to "
+        "see it, too."
     )
     charts = charts_of(lambda: draw_loads(loads, schemes), "Load per worker", colours)
     for series in charts[0]["series"]:

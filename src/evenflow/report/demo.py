@@ -36,11 +36,11 @@ def draw_before_and_after(stream: Any) -> Figure:
     return figure
 
 
-def write_demo(streams: Sequence[Any], work: float, path: Path) -> None:
+def write_demo(streams: Sequence[Any], work: float, path: Path, note: str = "") -> None:
     """Write the report."""
     lead = (
         "The same rows on a single-machine Spark, partitioned by key hash and by evenflow, with "
-        f"{work:g} microseconds of work per row."
+        f"{work:g} microseconds of work per row. {note}"
     )
     html = render(
         "demo.html",

@@ -32,6 +32,7 @@ const evenflowCharts = (() => {
     const size = Math.abs(value);
     for (const [limit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
       if (size >= limit) return `${+(value / limit).toPrecision(3)}${letter}`;
+    if (size && size < 0.001) return (+value.toPrecision(3)).toExponential();
     return `${+value.toPrecision(3)}`;
   }
 
@@ -72,6 +73,20 @@ const evenflowCharts = (() => {
     if (series.bars || series.points) mark.style.backgroundColor = series.hollow ? "transparent" : own;
     else mark.style.borderTopStyle = dash === 0 ? "solid" : [2, 6].includes(dash) ? "dotted" : "dashed";
     return mark;
+  }
+
+  /* Ticks of a log axis: powers of ten that have room for their labels, and 2 and 5 between them if those have. */
+  function readable(plot, ticks, at) {
+    const scale = plot.scales[at === 0 ? "x" : "y"], needed = at === 0 ? 44 : 20;
+    const length = (at === 0 ? plot.bbox.width : plot.bbox.height) / devicePixelRatio
+      || (at === 0 ? plot.width : plot.height);
+    const decade = length / Math.max(1, Math.log10(scale.max / scale.min));
+    const every = Math.ceil(needed / decade);
+    return ticks.map((tick) => {
+      const power = Math.floor(Math.log10(tick) + 1e-9), first = Math.round(tick / 10 ** power);
+      const shown = first === 1 ? power % every === 0 : [2, 5].includes(first) && decade * 0.3 >= needed;
+      return shown ? tick : null;
+    });
   }
 
   /* Long names below an axis stand at a slant. */
@@ -160,11 +175,14 @@ const evenflowCharts = (() => {
         own.push({ label: reference.label, stroke: colour("--soft"), width: 1.5, dash: [5, 4], points: { show: false } });
       const fromZero = (_, least, most) => [0, most > 0 ? most * 1.06 : 1];
       const whole = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
-      const axis = (label, extra) => ({ label, labelSize: 18, labelFont: "12px system-ui", font: "12px system-ui",
-        stroke: colour("--soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid") },
-        ...extra });
+      const axis = (label, log, extra) => {
+        const only = log ? { filter: readable } : {};
+        return { label, labelSize: 18, labelFont: "12px system-ui", font: "12px system-ui", stroke: colour("--soft"),
+          grid: { stroke: colour("--grid"), width: 1, ...only }, ticks: { stroke: colour("--grid"), ...only }, ...only,
+          ...extra };
+      };
       const options = {
-        width: this.width(), height: this.height(), legend: { show: false }, padding: [8, 10, 0, 0],
+        width: this.width(), height: this.height(), legend: { show: false }, padding: [8, x.time ? 28 : 10, 0, 0],
         cursor: { y: false, drag: { x: true, y: false, setScale: true } },
         scales: {
           x: { time: Boolean(x.time), distr: x.log ? 3 : 1,
@@ -172,10 +190,10 @@ const evenflowCharts = (() => {
               : x.fromZero ? fromZero : undefined },
           y: y.log ? { distr: 3 } : { range: fromZero },
         },
-        axes: [axis(x.label, x.time ? { size: 42, values: clock } : x.ticks?.length ? { ...slanted(x.ticks),
+        axes: [axis(x.label, x.log && !x.ticks?.length, x.time ? { size: 42, values: clock } : x.ticks?.length ? { ...slanted(x.ticks),
           splits: () => x.ticks.map((tick) => tick[0]), values: () => x.ticks.map((tick) => tick[1]) } : { size: 30, incrs: x.whole ? whole : undefined,
           values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : x.percent ? `${Math.round(tick * 100)}%` : short(tick))) }),
-        axis(y.label, { size: 58, values: (_, ticks) => ticks.map((tick) =>
+        axis(y.label, y.log, { size: 58, values: (_, ticks) => ticks.map((tick) =>
           (tick === null ? "" : y.percent ? `${+(tick * 100).toPrecision(3)}%` : short(tick))) })],
         series: [{ label: x.label }, ...own],
         hooks: { setCursor: [(plot) => this.say(plot.cursor.idx)] },

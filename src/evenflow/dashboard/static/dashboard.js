@@ -5,7 +5,7 @@
   const at = (id) => document.getElementById(id);
   const saved = at("saved") ? JSON.parse(at("saved").textContent) : null;
   const charts = new Map();
-  let chosen = null, shown = null, list = [], asked = 0;
+  let chosen = null, picked = Boolean(saved), shown = null, asked = 0, lost = false;
 
   const ratio = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
   const bytes = (value) => {
@@ -49,6 +49,7 @@
   }
 
   function status(summary) {
+    if (lost) return;
     const when = summary.time ? moment(summary.time) : "";
     const age = summary.time && !saved ? `, ${shorter(Date.now() / 1000 - summary.time)} ago` : "";
     at("status").textContent = summary.time
@@ -87,21 +88,21 @@
     const names = past.time.map((time, index) => `${moment(time)}, batch ${past.batch[index] ?? "–"}`
       + (past.batches[index] > 1 ? ` and ${past.batches[index] - 1} before` : ""));
     const x = { label: "time", values: past.time, time: true, names };
-    const each = snapshot.batches_per_point > 1
-      ? ` A point covers up to ${number(snapshot.batches_per_point)} batches and shows the worst of them.` : "";
+    const covers = (which) => (snapshot.batches_per_point > 1
+      ? ` A point covers up to ${number(snapshot.batches_per_point)} batches and shows ${which}.` : "");
     const balance = [{ label: "now", values: past.max_over_mean, colour: 0, dash: 0 }];
     if (known(past.hashed)) balance.unshift({ label: "with hashing", values: past.hashed, colour: 1, dash: 1 });
     balance.push({ label: "hottest key, of all rows", values: past.hot_share, colour: 2, dash: 2, off: true });
     chart("balance-chart", { title: "Fullest worker over mean", x, y: { label: "max / mean" }, series: balance,
-      reference: { value: 1, label: "perfect balance" }, caption: `1 is perfect balance.${each}` });
-    const line = (id, title, label, values, colour) => chart(id,
-      { title, x, y: { label }, series: [{ label: title, values, colour, dash: 0 }], caption: each.trim() });
-    line("speed-chart", "rows per second", "rows / s", past.rows_per_second, 0);
-    line("seconds-chart", "batch duration", "seconds", past.seconds, 3);
+      reference: { value: 1, label: "perfect balance" }, caption: `1 is perfect balance.${covers("the worst of them")}` });
+    const line = (id, title, label, values, colour, which) => chart(id,
+      { title, x, y: { label }, series: [{ label: title, values, colour, dash: 0 }], caption: covers(which).trim() });
+    line("speed-chart", "rows per second", "rows / s", past.rows_per_second, 0, "their mean");
+    line("seconds-chart", "batch duration", "seconds", past.batch_seconds, 3, "their mean");
     at("state-section").hidden = !known(past.state_bytes);
-    if (known(past.state_bytes)) line("state-chart", "state", "bytes", past.state_bytes, 4);
+    if (known(past.state_bytes)) line("state-chart", "state", "bytes", past.state_bytes, 4, "the last of them");
     at("late-section").hidden = !past.late.some((value) => value);
-    if (!at("late-section").hidden) line("late-chart", "late rows", "rows", past.late, 1);
+    if (!at("late-section").hidden) line("late-chart", "late rows", "rows", past.late, 1, "their sum");
   }
 
   function hotKeys(snapshot) {
@@ -158,15 +159,17 @@
   }
 
   function choose(queries) {
-    list = queries;
     const select = at("query");
     const names = queries.map((one) => one.id).join("\n");
     if (select.dataset.names !== names) {
       select.dataset.names = names;
       select.replaceChildren(...queries.map((one) => make("option", { value: one.id, text: one.summary.name })));
-      if (chosen && queries.some((one) => one.id === chosen)) select.value = chosen;
     }
-    if (!queries.some((one) => one.id === chosen)) chosen = queries.length ? queries[0].id : null;
+    const now = queries.find((one) => one.id === chosen);
+    if (!now) chosen = queries.length ? queries[0].id : null;
+    if (!picked && now?.summary.status !== "running")  // go on with the newest run, unless told otherwise
+      chosen = queries.findLast((one) => one.summary.status === "running")?.id ?? chosen;
+    if (chosen) select.value = chosen;
     at("choice").hidden = queries.length < 2;
   }
 
@@ -183,9 +186,12 @@
       if (!chosen) return;
       const snapshot = await fetched(`queries/${encodeURIComponent(chosen)}.json`);
       if (number === asked) show(snapshot);
-    } catch (error) {
-      at("status").textContent = "The dashboard's server does not answer; the numbers below are old.";
-    }
+    } catch (error) { miss(); }
+  }
+
+  function miss() {
+    lost = true;
+    at("status").textContent = "The dashboard's server has ended or cannot be reached; these are its last numbers.";
   }
 
   async function act(path, body) {
@@ -206,7 +212,7 @@
       if (chosen) show(saved.find((one) => one.id === chosen).snapshot);
       return;
     }
-    at("query").addEventListener("change", (event) => { chosen = event.target.value; refresh(); });
+    at("query").addEventListener("change", (event) => { chosen = event.target.value; picked = true; refresh(); });
     if (at("actions")) {
       at("token").value = new URLSearchParams(location.hash.slice(1)).get("token") || "";
       if (location.hash) history.replaceState(null, "", location.pathname);
@@ -217,8 +223,8 @@
       at("rebalance").addEventListener("click", () => act("rebalance", {}));
     }
     const source = new EventSource("events");
-    source.addEventListener("message", refresh);
-    source.addEventListener("error", () => { at("status").textContent = "Connecting to the dashboard's server …"; });
+    source.addEventListener("message", () => { lost = false; refresh(); });
+    source.addEventListener("error", miss);
     setInterval(() => { if (shown) status(shown.summary); }, 5000);
   }
 

@@ -21,6 +21,7 @@ from evenflow.spark.routing.key_columns import Key, key_hash, key_label, key_str
 
 _BAR_WIDTH = 30
 _REPORTS = 20  # of the last batches
+_TASKS = 32  # that count keys; Spark's 200 take longer to start than a small frame takes to count
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,7 @@ def _from_frame(df: DataFrame, key: Key, workers: int | None, top: int) -> Loads
         )
         .groupBy("worker", "hash")
         .agg(F.count(F.lit(1)).alias("rows"), F.first("key").alias("key"))
+        .coalesce(_TASKS)
         .persist()
     )
     try:

@@ -7,6 +7,7 @@ code like a literal, but neither parses it nor prints it in ``df.explain()``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +41,11 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     arrays: dict[str, Array] = {}
     if chosen is not None:
         answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
-        df = df.select("*", chosen.alias(names["draw"]))
         arrays = {"cuts": table.cut, "homes": np.stack([table.below, table.above], axis=1).ravel()}
     stored = _stored(df, _answer_arrays(table.keys, table, answers) | arrays)
-    df = _with_answer(df, stored, table, hashed, names["hash"], names["found"])
-    home = F.col(found)
+    drawn = [] if chosen is None else [chosen.alias(names["draw"])]
+    df = _with_answer(df, stored, table, hashed, names["hash"], names["found"], drawn)
+    home = F.col(found).cast("int")
     if chosen is not None:
         scaled = f"{draw_} * ({found} & {(1 << _CELL_BITS) - 1}L)"
         df = df.selectExpr("*", f"int({scaled}) as {cell}")
@@ -66,33 +67,33 @@ def with_answer(
 
 def _answer_arrays(keys: UInt64Array, slots: Slots | PlanTable, answers: Array) -> dict[str, Array]:
     """Return what the look-up of a hot key's entry in ``answers`` reads."""
+    hashes = np.append(keys.view(np.int64), 0)[slots.slots]
+    held = np.append(answers, -1)[slots.slots]  # -1 in free slots, which would otherwise match a hash of 0
     arrays: dict[str, Array] = {
-        "shifts": slots.shifts,
-        "hashes": np.append(keys.view(np.int64), 0)[slots.slots],
-        # -1 in free slots, which would otherwise match a hash of 0
-        "answers": np.append(answers, -1).astype(answers.dtype)[slots.slots],
+        "slots": np.stack([hashes, held, slots.shifts.astype(np.int64)], axis=1).ravel()
     }
     if slots.unslotted.size:
         arrays["listed"] = keys.view(np.int64)[slots.unslotted]
-        arrays["listed_answers"] = answers[slots.unslotted]
+        arrays["listed_answers"] = answers[slots.unslotted].astype(np.int64)
     return arrays
 
 
 def _with_answer(
     df: DataFrame, stored: dict[str, Column], slots: Slots | PlanTable, hashed: str, hash_name: str,
-    found_name: str,
+    found_name: str, drawn: Sequence[Column] = (),
 ) -> DataFrame:  # fmt: skip
+    """Return ``df`` with the key's hash and answer, in few steps: each repeats all columns in a plan."""
     mask = slots.slots.size - 1
     slot_name = helper_name([*df.columns, hash_name, found_name], "slot")
     hash_, slot = quoted(hash_name), quoted(slot_name)
-    held, answer = (F.get(stored[name], F.col(slot)) for name in ("hashes", "answers"))
+    held, answer = (F.get(stored["slots"], F.expr(at)) for at in (slot, f"{slot} + 1"))
     default_answer = F.lit(-1)
     if slots.unslotted.size:
         number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
         default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
-    df = df.select("*", F.expr(hashed).alias(hash_name))
-    shift = F.get(stored["shifts"], F.expr(f"int({hash_} & {mask}L)"))
-    place = (F.expr(f"shiftrightunsigned({hash_}, {UPPER})") + shift).bitwiseAND(F.lit(mask)).cast("int")
+    df = df.select("*", *drawn, F.expr(hashed).alias(hash_name))
+    shift = F.get(stored["slots"], F.expr(f"3 * int({hash_} & {mask}L) + 2"))
+    place = (F.expr(f"shiftrightunsigned({hash_}, {UPPER})") + shift).bitwiseAND(F.lit(mask)).cast("int") * 3
     df = df.select("*", place.alias(slot_name))
     df = df.select("*", F.when(held == F.col(hash_), answer).otherwise(default_answer).alias(found_name))
     return df.drop(slot_name)
@@ -123,9 +124,9 @@ def with_cells(
     }
     hash_, draw_, looked_up, found = (quoted(name) for name in steps.values())
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
-    df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(steps["draw"]))
+    drawn = [(F.lit(0.0) if draw is None else draw).alias(steps["draw"])]
     stored = _stored(df, _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values})
-    df = _with_answer(df, stored, plan.slots, hashed, steps["hash"], steps["looked_up"])
+    df = _with_answer(df, stored, plan.slots, hashed, steps["hash"], steps["looked_up"], drawn)
     df = df.selectExpr("*", f"if({cold}, -1L, {looked_up}) as {found}")
     mask = (1 << _CELL_BITS) - 1
     copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
