@@ -251,6 +251,22 @@ def returning_keys(_: Streams) -> Iterator[Found]:
         yield f"n = 64, z = 1, {_with(parameters)}", f"{none / some:.2f} times the memory with decay 0"
 
 
+def hot_keys_weigh(_: Streams) -> Iterator[Found]:
+    """Take FISH's hot keys away: those that are hot by chance (longer epochs), then all of them."""
+    for z, messages in ((1.0, 1e7), (2.0, 1e6), (2.0, 1e7), (2.0, 5e7)):
+        stream = _evolving(z, messages)
+        keys = simulated("key", stream, 128)[0]["replicas"]
+        texts = [
+            f"{simulated('fish', stream, 128, parameters=given)[0]['replicas'] / keys:.2f} {text}"
+            for text, given in (
+                ("times FG's memory", {}),
+                ("with epochs of 10,000", {"epoch": 10_000}),
+                ("without hot keys", {"theta": 1.0}),
+            )
+        ]
+        yield f"z = {z:g}, {messages:,.0f} messages, {keys:,} keys", ", ".join(texts)
+
+
 def two_workers_suffice(_: Streams) -> Iterator[Found]:
     """Raise FISH's threshold on streams whose hottest key is just above it."""
     for z in (0.8, 0.9):
@@ -383,6 +399,12 @@ CAUSES = (
         "without-decay", "evolving/fig12, evolving/fig14", "Does d_min hide what decay is for?", without_decay
     ),
     Cause("returning-keys", "evolving/fig12", "What would make forgetting cost memory?", returning_keys),
+    Cause(
+        "hot-keys-weigh",
+        "evolving/fig11",
+        "How much of FISH's memory at 128 workers is that of hot keys, and of keys that are hot by chance?",
+        hot_keys_weigh,
+    ),
     Cause(
         "two-workers-suffice",
         "evolving/fig13",

@@ -290,9 +290,17 @@ def test_rules_of_counters_and_latency() -> None:
             "D-C1000": 2.0,
             "W-C1000": 2.0,
         }
-        late = {"FG": memory.pop("late", 4.0), "W-C1000": memory.pop("head", 0.1)}
+        late = {"FG": memory.pop("late", 4.0), "W-C1000": memory.pop("head", 0.1), "SG": 0.001}
+        late |= {"D-C100": memory.pop("few", 0.05), "PKG": 0.1, "D-C1000": 0.1}
+        fewer = memory.pop("fewer", 1.0)  # workers: a share of the memory and of the latency
         return [
-            {"label": label, "workers": 128, "memory": value, "latency_p99": late.get(label, 0.1)}
+            {
+                "label": label,
+                "workers": n,
+                "memory": share * value,
+                "latency_p99": share * late.get(label, 0.05),
+            }
+            for n, share in ((16, fewer), (128, 1.0))
             for label, value in (usual | memory).items()
         ]
 
@@ -308,13 +316,19 @@ def test_rules_of_counters_and_latency() -> None:
             return [_verdict(figure, f"{text} ({data})", [*table, *others]) for table in own]
 
         high = "one or two workers per key lead to a high p99"
-        assert verdicts("fig2", high, *(rows(late=s) for s in (4.0, 0.5, 0.1))) == three
+        assert verdicts("fig2", high, *(rows(late=s) for s in (4.0, 0.005, 0.001))) == three
         assert verdicts("fig2", "PKG's p99 is not far below FG's",
                         *(rows(late=s) for s in (0.14, 0.3, 4.0))) == three  # fmt: skip
         like = "with 100 counters D-C and W-C cost nearly what SG costs"
         assert verdicts("fig3", like, rows(), rows(**some), rows(**few)) == three
         counters = "with 1000 counters D-C's and W-C's p99 is almost PKG's"
         assert verdicts("fig2", counters, *(rows(head=value) for value in (0.1, 0.06, 0.01))) == three
+        lower = "with 100 counters D-C's and W-C's p99 is lower than PKG's"
+        assert verdicts("fig2", lower, *(rows(few=value) for value in (0.05, 0.095, 0.1))) == three
+        rises = [rows(fewer=share) for share in (0.4, 0.7, 1.0)]
+        assert verdicts("fig2", "with more workers their p99 rises significantly", *rises) == three
+        more = "with more workers that of SG, D-C100 and W-C100 rises significantly"
+        assert verdicts("fig3", more, *rises) == three
         costs = "SG costs up to 23 times FG at 128 workers"
         assert verdicts("fig3", costs, *(rows(SG=value) for value in (20.0, 5.0, 0.5))) == three
 

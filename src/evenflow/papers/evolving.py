@@ -82,6 +82,11 @@ def _together_point(z: float, messages: float, scheme: str, workers: int) -> Row
     return {"scheme": scheme, "stream": evolving(z, messages), "workers": workers, "labels": labels}
 
 
+def _compared(*names: str) -> Callable[[RunConfig], list[str]]:
+    """Return an axis of schemes; fill, which no claim is about, is beside them at scale small."""
+    return lambda config: config.schemes(*names, *config.pick(("fill",), ()))
+
+
 def _variants(variants: Mapping[str, Row] | Callable[[RunConfig], Mapping[str, Row]], **more: Any) -> _Points:
     """Return points of FISH with other parameters.
 
@@ -136,11 +141,11 @@ def _sketches(config: RunConfig) -> list[tuple[str, str, Row]]:
 
 _MESSAGES, _SKEWS, _SCALES = at(1e6, 5e6), at((1.0, 2.0), SKEWS), at((16, 128), WORKERS)
 _REAL_STREAMS = streams(*PRODUCTS, *MEMES)
-_SUBJECTS = ("shuffle", "partial-key", "d-choices", "w-choices", "fish", "fill")
+_SUBJECTS = ("shuffle", "partial-key", "d-choices", "w-choices", "fish")
 _SKETCH_POINTS = grid(_subject_point, data=streams(*PRODUCTS), workers=_SCALES, subject=_sketches)
-_REAL_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=_SCALES, scheme=schemes(*_SUBJECTS))
+_REAL_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=_SCALES, scheme=_compared(*_SUBJECTS))
 _ZIPF_POINTS = grid(_zipf_point, workers=_SCALES, z=_SKEWS, messages=_MESSAGES,
-                    seed=at(1, tuple(range(1, 11))), scheme=schemes(*_SUBJECTS, "key"))  # fmt: skip
+                    seed=at(1, tuple(range(1, 11))), scheme=_compared(*_SUBJECTS, "key"))  # fmt: skip
 # all tuples of Table 2 as one stream: memory grows with its length
 _TOGETHER_POINTS = grid(_together_point, z=_SKEWS, messages=at(1e7, 5e7), scheme=("key", "shuffle", "fish"),
                         workers=128)  # fmt: skip
@@ -149,8 +154,8 @@ _ALONE_POINTS = grid(_zipf_point, z=_SKEWS, messages=_MESSAGES, seed=at(1, (1, 2
                      label=ALONE, workers=128, sources=1)  # fmt: skip
 _CHURN_POINTS = grid(workers=at(64, WORKERS), change=(1, -1), z=_SKEWS, ring=(True, False),
                      messages=at(1_000_000, 5_000_000))  # fmt: skip
-_CLUSTER_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=128, sources=SOURCES, scheme=schemes(
-    "key", "partial-key", "d-choices", "w-choices", "shuffle", "fish", "fill"))  # fmt: skip
+_CLUSTER_POINTS = grid(_real_point, data=_REAL_STREAMS, workers=128, sources=SOURCES, scheme=_compared(
+    "key", "partial-key", "d-choices", "w-choices", "shuffle", "fish"))  # fmt: skip
 
 
 def _measure_churn(workers: int, change: int, z: float, ring: bool, messages: int) -> list[Row]:
@@ -192,6 +197,16 @@ def _reaction(t: Table) -> float:
 def _on(data: str, measure: r.Measure) -> r.Measure:
     """Measure one stream at the largest number of workers."""
     return lambda t: r.at_scale(measure)(t.only(data=data))
+
+
+def _with_workers(data: str, column: str, *names: str) -> r.Measure:
+    """Measure how many times as much it is with the most workers as with the fewest, on one stream."""
+
+    def measured(t: Table) -> dict[str, float]:
+        curves = {name: t.curve(column, "workers", data=data, label=name) for name in names}
+        return {name: curve[max(curve)] / curve[min(curve)] for name, curve in curves.items()}
+
+    return measured
 
 
 def _few_counters(t: Table) -> dict[str, float]:
@@ -309,10 +324,13 @@ _SOON = (
     "workers then (study `without-decay`: 1.42 times at n = 128, z = 2, with d_min at 2 1.53); left on two "
     "workers to the end (mutant `chk-two-workers`) it takes 31 times as long."
 )
-_MISTAKEN = (
-    "1/(4n) of an epoch of 1000 is two or three messages at 128 workers, so some cold keys become hot by "
-    "chance, at each source others."
+_FEW_KEYS = (
+    "At z = 2 few keys occur, 5,917 in 10^7 tuples and 12,857 in the paper's 50 M, so the workers of the "
+    "few hot ones weigh: 1.55 times FG's memory, 1.46 with 50 M (study `hot-keys-weigh`). Without any hot "
+    "key, on two workers each, it is 1.17. Keys that are hot by chance are a smaller part: with epochs of "
+    "10,000 it is 1.41 and 1.35."
 )
+_SHORTER = "Memory grows with the tuples per key; a claim below has all tuples as one stream."
 _GROWS = "SG's memory grows with the messages per key, up to the paper's 50 M tuples; FISH's far more slowly."
 _RARE = "Many of the 10^5 keys occur once or twice per half, so they have few pairs to lose or to double."
 _FORGETS = (
@@ -351,8 +369,9 @@ EXPERIMENTS = [
     _figure("fig2", "Latency on AM by the number of workers", f"{SATURATED} {MADE}", _SKETCH_POINTS,
             simulated, _LATENCY, (
         *(Claim("2.3", f"one or two workers per key lead to a high p99 ({data})", "FG 3945 ms, PKG 2808 ms",
-                r.at_least(_on(data, r.ratio("latency_p99", "FG", "SG")), 10, 1.5, "FG's {:.4g} times SG's"),
-                _STAND_IN) for data in PRODUCTS),
+                r.at_least(_on(data, lambda t: {name: r.ratio("latency_p99", name, "SG")(t)
+                                                for name in ("FG", "PKG")}), 10, 1.5,
+                           r.named(prefix="times SG's: ")), _STAND_IN) for data in PRODUCTS),
         *(Claim("2.3", f"PKG's p99 is not far below FG's ({data})", "0.71",
                 r.graded(_on(data, r.ratio("latency_p99", "PKG", "FG")), lambda found: 0.5 <= found <= 1.0,
                          lambda found: 0.25 <= found <= 1.0), _PAIR)
@@ -363,6 +382,14 @@ EXPERIMENTS = [
                          lambda found: min(found.values()) >= 0.8 and max(found.values()) <= 1.25,
                          lambda found: min(found.values()) >= 0.5, r.named(prefix="relative to PKG's: ")),
                 _FOUND) for data in PRODUCTS),
+        *(Claim("2.3", f"with more workers their p99 rises significantly ({data})", "a significant increase",
+                r.at_least(_with_workers(data, "latency_p99", "D-C1000", "W-C1000"), 2.0, 1.25,
+                           r.named(prefix="times as long: ")), _FOUND) for data in PRODUCTS),
+        *(Claim("2.3", f"with 100 counters D-C's and W-C's p99 is lower than PKG's ({data})",
+                "a part of improvement",
+                r.at_most(_on(data, lambda t: {name: t.value("latency_p99", label=name) / t.value(
+                              "latency_p99", label="PKG") for name in ("D-C100", "W-C100")}), 0.9, 0.98,
+                          r.named(prefix="relative to PKG's: "))) for data in PRODUCTS),
     )),
     _figure("fig3", "Memory on AM by the number of workers", f"Pairs per key. {MADE}", _SKETCH_POINTS,
             simulated, Lines(x="workers", y="memory", panels="data", logy=True), (
@@ -377,6 +404,10 @@ EXPERIMENTS = [
                 r.near(_on(data, r.average("memory", label="SG")), 23.16, 0.3, 1.0, "{:.2f}x"), _STAND_IN,
                 caveat="AM-made's exponent was fitted to this number" if data == "AM-made" else "")
           for data in PRODUCTS),
+        *(Claim("2.3", f"with more workers that of SG, D-C100 and W-C100 rises significantly ({data})",
+                "significantly",
+                r.at_least(_with_workers(data, "memory", "SG", "D-C100", "W-C100"), 2.0, 1.25,
+                           r.named(prefix="times as much: ")), _STAND_IN) for data in PRODUCTS),
     )),
     _figure("fig4", "Fluctuation of a worker's speed",
             "A measurement of an engine; see the deployments on Spark.", grid(never=()), simulated, None, (
@@ -419,14 +450,14 @@ EXPERIMENTS = [
             joined(_ZIPF_POINTS, _TOGETHER_POINTS, _ALONE_POINTS), simulated,
             _memory_lines("key", "memory / FG's"), (
         Claim("6.2", "FISH's memory is at most 2.61 times FG's (five sources)", "1.11x to 2.61x",
-              _fish_memory("fish"), _MISTAKEN),
+              _fish_memory("fish"), _SHORTER),
         Claim("6.2", "the same from one source, at 128 workers", "1.11x to 2.61x", _fish_memory(ALONE),
-              _MISTAKEN),
+              _SHORTER),
         Claim("6.2", "the same with all tuples as one stream, at 128 workers", "1.11x to 2.61x",
-              _fish_memory(f"fish{TOGETHER}", f"key{TOGETHER}"), _MISTAKEN),
+              _fish_memory(f"fish{TOGETHER}", f"key{TOGETHER}"), _FEW_KEYS),
         Claim("6.2", "at high skew FISH's memory is near FG's (one stream)", "1.11x",
               r.near(r.ratio("replicas", f"fish{TOGETHER}", f"key{TOGETHER}", "workers", "z", take=min), 1.11,
-                     0.3, 1.0, "{:.2f}x"), _MISTAKEN),
+                     0.3, 1.0, "{:.2f}x"), _FEW_KEYS),
         Claim("6.2", "PKG, D-C and W-C need little more than FG", "close to FG's",
               r.at_most(lambda t: {name: r.ratio("replicas", name, "key", "workers", "z")(t)
                                    for name in ("partial-key", "d-choices", "w-choices")}, 3.0, 6.0,
@@ -435,7 +466,8 @@ EXPERIMENTS = [
               r.graded(r.ratio("replicas", f"shuffle{TOGETHER}", f"key{TOGETHER}", "workers", "z",
                                take=lambda ratios: (ratios.min(), ratios.max())),
                        lambda low, high: abs(high / 88.32 - 1) <= 0.3 and abs(low / 15.52 - 1) <= 0.3,
-                       lambda low, high: low > 3, "{:.1f}x to {:.1f}x"),
+                       lambda low, high: r.reaches(low, 15.52) and r.reaches(high, 88.32),
+                       "{:.1f}x to {:.1f}x"),
               "SG's memory grows with the messages per key; it matches only with the paper's 50 M tuples"),
     )),
     _figure("fig12", "Decay: execution time and memory", _MODEL, _variants(_decays), simulated, _BOTH, (
