@@ -38,9 +38,9 @@ when the table is full, the least recently used of eight consecutive entries is 
 back to its bucket's home.
 
 Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
-a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 that has room, which all
-sources share; rule 8 is off, and a source's bound in rule 7 is ``queue`` rows wider. ``merged`` combines what
-several sources learned.
+a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 where the wait is within
+its limit, which all sources share; rule 8 is off, a home stretches limits by 54 instead of 18 (rule 5), and a
+source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned.
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
 change of capacity or of the number of workers all loads restart at 0, so that no worker has to make up for
@@ -89,6 +89,7 @@ NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
 PRICE = 18.0  # how much a home per key stretches the limits
+SHARED_PRICE = 54.0  # the same with several sources, each of which opens homes on its own
 LONGEST = 8.0  # limits are stretched at most so far
 BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
@@ -302,7 +303,18 @@ class FillRouter(Router):
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         scheme, sources = self.scheme, self.place.sources
         recent = min(RECENT, scheme.horizon) / np.sqrt(sources)
-        _route(keys, out, self.state, self.place.salt, scheme.epsilon, scheme.queue, recent, sources == 1)
+        price = PRICE if sources == 1 else SHARED_PRICE
+        _route(
+            keys,
+            out,
+            self.state,
+            self.place.salt,
+            scheme.epsilon,
+            scheme.queue,
+            recent,
+            price,
+            sources == 1,
+        )
 
     def report(self, report: WorkerReport) -> None:
         """Follow the workers' capacities; small changes are ignored as noise. Rows that wait still count."""
@@ -640,10 +652,10 @@ def _patience(part: float, new: bool) -> float:
 
 
 @inlined
-def _stretch(opened: int, filled: int, cells: int) -> float:
+def _stretch(opened: float, filled: int, cells: int) -> float:
     """Return how much longer rows wait for another home, given the homes that keys got so far."""
     distinct = cells * np.log((cells + 1.0) / (cells - filled + 1.0))
-    return min(LONGEST, 1.0 + PRICE * opened / max(1.0, distinct))
+    return min(LONGEST, 1.0 + opened / max(1.0, distinct))
 
 
 @inlined
@@ -676,6 +688,7 @@ def _route(
     epsilon: float,
     queue: float,
     recent: float,
+    price: float,
     alone: bool,
 ) -> None:
     levels, free = state.levels, state.free
@@ -697,7 +710,7 @@ def _route(
         filled += np.int64(seen == 0)
         average = since / n
         now = _now(average, epsilon)
-        slack = _slack(average, epsilon) + (0.0 if alone else queue)
+        slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
 
         entry = table_find(homes.table, key)
         if entry < 0:
@@ -714,11 +727,12 @@ def _route(
             most = min(queue, max(ALWAYS, 0.5 * slack))
             wait = free[worker] - now
             limit = most * _patience(part, new)
-            if wait > limit and not new:
-                limit *= _stretch(further, filled, cells.size)
             bursts = state.leader[worker] == key and min(state.lead[worker], wait) > BURST * most
             high = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
-            if wait > limit or bursts or levels[worker] > high:
+            early = bursts or levels[worker] > high
+            if not new and (early or wait > limit):
+                limit *= _stretch(price * further, filled, cells.size)
+            if early or wait > limit:
                 highest = average + slack
                 if alone:
                     other = _first_free(free, levels, highest)
