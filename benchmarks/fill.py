@@ -267,8 +267,11 @@ VARIANTS = {
     "counts of the whole stream": Variant(recent=1e12),
     "workers serve 1 + epsilon / 4": Variant(drain=0.25),
     "workers serve 1 + 2 epsilon": Variant(drain=2.0),
-    "queue=3": Variant(queue=3.0),
-    "queue=48": Variant(queue=48.0),
+    "limits are not stretched": Variant(price=0.0),
+    "bursts open no homes at once": Variant(bursts=False),
+    "neither": Variant(price=0.0, bursts=False),
+    "queue=2": Variant(queue=2.0),
+    "queue=20": Variant(queue=20.0),
 }
 
 

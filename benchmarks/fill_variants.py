@@ -21,7 +21,7 @@ class Variant:
     """The active rules and their parameters."""
 
     epsilon: float = 0.02
-    queue: float = 12.0
+    queue: float = 5.0
     valve: bool = True
     waits: bool = True  # homes open when rows would wait; else only for balance, as in the first edition
     remember: bool = True  # keep opened homes
@@ -34,6 +34,8 @@ class Variant:
     cells: int = 512
     recent: float = 500.0
     drain: float = 0.75
+    price: float = 18.0  # how much a home per key stretches the limits; 0: limits are never stretched
+    bursts: bool = True  # a key that fills a queue by itself gets another home at once
 
 
 class Rules(NamedTuple):
@@ -52,6 +54,8 @@ class Rules(NamedTuple):
     exact: bool
     recent: float
     drain: float
+    price: float
+    bursts: bool
 
 
 class Arrays(NamedTuple):
@@ -63,6 +67,8 @@ class Arrays(NamedTuple):
     current: Int32Array
     levels: Float64Array
     free: Float64Array
+    leader: Int64Array
+    lead: Float64Array
 
 
 def route(variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, seed: int = 0) -> Int32Array:
@@ -75,6 +81,8 @@ def route(variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, 
         np.zeros(keys, np.int32),
         np.zeros(keys, np.int32),
         np.zeros(workers),
+        np.zeros(workers),
+        np.zeros(workers, np.int64),
         np.zeros(workers),
     )
     _route(
@@ -93,18 +101,29 @@ def _earliest(free: Float64Array, levels: Float64Array, highest: float) -> int:
 
 
 @inlined
-def _in_turn(a: Arrays, key: int, enough: float) -> int:
+def _in_turn(a: Arrays, key: int, enough: float, highest: float) -> int:
     at = a.current[key]
-    best = at
+    best = -1
     for _ in range(min(16, a.size[key])):
-        if a.free[a.homes[key, at]] <= enough:
-            best = at
-            break
-        if a.free[a.homes[key, at]] < a.free[a.homes[key, best]]:
-            best = at
+        if a.levels[a.homes[key, at]] <= highest:
+            if a.free[a.homes[key, at]] <= enough:
+                best = at
+                break
+            if best < 0 or a.free[a.homes[key, at]] < a.free[a.homes[key, best]]:
+                best = at
         at = at + 1 if at + 1 < a.size[key] else 0
-    a.current[key] = best
-    return a.homes[key, best]
+    if best >= 0:
+        a.current[key] = best
+    return a.homes[key, a.current[key]]
+
+
+@inlined
+def _vote(a: Arrays, worker: int, key: int, now: float) -> None:
+    if a.free[worker] <= now or (a.leader[worker] != key and a.lead[worker] < 1.0):
+        a.leader[worker] = key
+        a.lead[worker] = 1.0
+    else:
+        a.lead[worker] += 1.0 if a.leader[worker] == key else -1.0
 
 
 @inlined
@@ -128,6 +147,8 @@ def _route(
     levels, free, counts = a.levels, a.free, a.counts
     n = levels.size
     counted = 0
+    further = 0
+    filled = 0
     for i in range(ids.size):
         key = ids[i]
         hashed = mix(hashes[key] ^ salt)
@@ -135,6 +156,7 @@ def _route(
         seen = counts[cell]
         counts[cell] += 1
         counted += 1
+        filled += np.int64(seen == 0)
         average = (i + 1) / n
         now = (1 + rules.drain * rules.epsilon) * average
         slack = rules.epsilon * average
@@ -146,14 +168,20 @@ def _route(
         if a.size[key] == 0:
             worker = np.int64(to_range(hashed, 64 * n) // 64)
         else:
-            worker = np.int64(_in_turn(a, key, now + 1.0 if rules.turn else -np.inf))
+            worker = np.int64(_in_turn(a, key, now + 1.0 if rules.turn else -np.inf, average + slack))
         opened = max(1, a.size[key])
         new = rules.free_new and seen == 0
         part = (seen + 1.0) * n / (counted * opened) if seen >= 4 and rules.hot_first else 0.0
-        patience = 1 / 3 if new else np.sqrt((1 / 160) / part) if part > 1 / 160 else 1.0
-        enough = now + min(rules.queue, max(12.0, 0.5 * slack)) * patience if rules.waits else np.inf
+        patience = 1 / 2 if new else np.sqrt((1 / 160) / part) if part > 1 / 160 else 1.0
+        most = min(rules.queue, max(12.0, 0.5 * slack)) if rules.waits else np.inf
+        limit = most * patience
+        if not new and rules.price > 0:
+            distinct = counts.size * np.log((counts.size + 1.0) / (counts.size - filled + 1.0))
+            limit *= min(8.0, 1.0 + rules.price * further / max(1.0, distinct))
+        wait = free[worker] - now
+        bursts = rules.bursts and a.leader[worker] == key and min(a.lead[worker], wait) > 0.9 * most
         high = average + slack * (0.5 if new else 0.75 if part > 0.1 else 1.0)
-        if rules.valve and (free[worker] > enough or levels[worker] > high):
+        if rules.valve and (wait > limit or bursts or levels[worker] > high):
             other = _earliest(free, levels, average + slack)
             if not rules.earliest:
                 second = to_range(mix(hashed + np.uint64(1)), n)
@@ -163,9 +191,12 @@ def _route(
                 if rules.remember:
                     if a.size[key] == 0 and not new:
                         _add(a, key, int(worker))
+                    before = max(1, a.size[key])
                     _add(a, key, other)
+                    further += np.int64(a.size[key] > before)
                 worker = np.int64(other)
 
+        _vote(a, int(worker), np.int64(key), now)
         levels[worker] += 1.0
         free[worker] = max(free[worker], now) + 1.0
         out[i] = worker

@@ -30,6 +30,8 @@ class FillReference(Reference):
         self.cells = [0] * (512 * self.n)
         self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
         self.messages = self.since = self.counted = 0
+        self.further = 0  # homes beyond a key's first
+        self.votes: list[tuple[int, float]] = [(0, 0.0)] * self.n  # by worker: leading key, lead
         self.reset_table(max(8192, 64 * self.n), 2 * max(8192, 64 * self.n) + self.n)
 
     def reset_table(self, entries: int, places: int) -> None:
@@ -74,8 +76,10 @@ class FillReference(Reference):
         self.slot_of[key] = slot
         return entry
 
-    def home_in_turn(self, entry: Entry, enough: float) -> int:
-        looked = range(min(16, len(entry.ring)))
+    def home_in_turn(self, entry: Entry, enough: float, highest: float) -> int:
+        looked = [i for i in range(min(16, len(entry.ring))) if self.levels[entry.ring[i]] <= highest]
+        if not looked:
+            return entry.ring[0]
         idle = [i for i in looked if self.free[entry.ring[i]] <= enough]
         at = idle[0] if idle else min(looked, key=lambda i: self.free[entry.ring[i]])
         entry.ring = entry.ring[at:] + entry.ring[:at]
@@ -98,7 +102,24 @@ class FillReference(Reference):
         result = float(self.scheme.epsilon) * average
         if average < 100:
             result += 3 * math.sqrt(average) * (1 - average / 100)
-        return result + (self.scheme.queue if self.sources > 1 else 0)
+        return result + (12 if self.sources > 1 else 0)
+
+    def stretch(self) -> float:
+        """1 + 18 (several sources: 54) x homes beyond the first per distinct key, at most 8."""
+        zeros = self.cells.count(0)
+        distinct = len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))
+        price = 18 if self.sources == 1 else 54
+        return min(8.0, 1 + price * self.further / max(1.0, distinct))
+
+    def vote(self, worker: int, key: int, now: float) -> None:
+        leader, lead = self.votes[worker]
+        weight = self.weights[worker]
+        if self.free[worker] <= now:
+            self.votes[worker] = key, weight
+        elif leader == key:
+            self.votes[worker] = key, lead + weight
+        else:
+            self.votes[worker] = (leader, lead - weight) if lead >= weight else (key, weight)
 
     def choose(self, key: int, time: float) -> int:
         hashed = mix(key ^ self.salt)
@@ -115,17 +136,21 @@ class FillReference(Reference):
             worker = self.buckets[cell // (len(self.cells) // len(self.buckets))]
             opened = 1
         else:
-            worker = self.home_in_turn(entry, now + 1)
+            worker = self.home_in_turn(entry, now + 1, average + slack)
             opened = len(entry.ring)
             entry.used = self.messages
 
         new = self.sources == 1 and seen == 0
         part = (seen + 1) * self.n / (self.counted * opened) if seen >= 4 else 0.0
-        patience = 1 / 3 if new else math.sqrt((1 / 160) / part) if part > 1 / 160 else 1.0
-        enough = now + min(self.scheme.queue, max(12.0, 0.5 * slack)) * patience
+        patience = 1 / 2 if new else math.sqrt((1 / 160) / part) if part > 1 / 160 else 1.0
+        most = min(self.scheme.queue, max(12.0, 0.5 * slack))
+        limit = most * patience * (1 if new else self.stretch())
         high = average + slack * (0.5 if new else 0.75 if part > 0.1 else 1.0)
-        if self.free[worker] > enough or self.levels[worker] > high:
-            other = self.another(hashed, opened, enough, average + slack)
+        wait = self.free[worker] - now
+        leader, lead = self.votes[worker]
+        bursts = leader == key and min(lead, wait) > 0.9 * most
+        if wait > limit or bursts or self.levels[worker] > high:
+            other = self.another(hashed, opened, now + limit, average + slack)
             if self.levels[worker] > average + slack or self.free[other] + 2 <= self.free[worker]:
                 if entry is None:
                     entry = self.new_entry(key)
@@ -134,8 +159,10 @@ class FillReference(Reference):
                         self.add_home(entry, worker)
                 if other not in entry.ring:
                     self.add_home(entry, other)
+                    self.further += len(entry.ring) > 1
                 worker = other
 
+        self.vote(worker, key, now)
         self.levels[worker] += self.weights[worker]
         self.free[worker] = max(self.free[worker], now) + self.weights[worker]
         if self.counted >= 2 * min(500, self.scheme.horizon) / math.sqrt(self.sources) * self.n:
@@ -156,6 +183,7 @@ class FillReference(Reference):
                 rows = [float(row) / self.sources for row in report.backlog]
             self.weights = [1 / share for share in shares]
             self.levels = [0.0] * self.n
+            self.votes = [(leader, 0.0) for leader, _ in self.votes]
             self.free = [row * weight for row, weight in zip(rows, self.weights, strict=True)]
             self.since = 0
 

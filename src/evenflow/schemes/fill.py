@@ -17,13 +17,19 @@ to a worker's share, divided by the number of its homes.
    first, if that is two rows earlier.
 4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(1 / (160 part))`` for a key with
    a part above 1/160: another home for it moves more rows, and its homes balance the workers for all keys.
-   A ``queue`` above 12 is used as far as half of the slack (rule 6) permits.
-5. **New keys are free to place.** A key that was never seen has no state yet, so its limit is a third of
-   ``queue``: placing it elsewhere costs a table entry but no replica.
-6. **Balance.** No worker takes a row while its load, divided by its share of the capacity, is above
+   A ``queue`` above 12 is used as far as half of the slack (rule 7) permits.
+5. **Memory has its price.** The limit is stretched by ``1 + 18 e``, at most 8, where e is the number of homes
+   that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
+   more is. The number of distinct keys is estimated from the counters that are still 0.
+6. **A burst opens homes at once.** Every worker knows the key that has the majority of the rows waiting there,
+   and its lead over all others (a majority vote). A key that leads by more than 4/5 of ``queue`` fills the
+   queue by itself: it gets another home, whatever its limit.
+7. **Balance.** No worker takes a row while its load, divided by its share of the capacity, is above
    ``x + slack``, where the slack is ``epsilon x``. Hence max <= (1 + epsilon) mean + 1 at all times. A new
    key gets another home at half of the slack, a key with a part above a tenth at three quarters. In the first
    100 messages per worker, where chance outweighs skew, the slack is ``3 sqrt(x) (1 - x / 100)`` wider.
+8. **New keys are free to place.** A key that was never seen has no state yet, so its limit is a third of
+   ``queue``, never stretched: placing it elsewhere costs a table entry but no replica.
 
 Recent rows are counted in an array of 512 counters per worker with one hash (never too low; a counter of 0
 proves that the key is new). The counters are halved when they hold 1000 messages per worker (with s sources
@@ -32,9 +38,9 @@ when the table is full, the least recently used of eight consecutive entries is 
 back to its bucket's home.
 
 Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
-a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 that has room, which all
-sources share; rule 5 is off, and a source's bound in rule 6 is ``queue`` rows wider. ``merged`` combines what
-several sources learned.
+a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 where the wait is within
+its limit, which all sources share; rule 8 is off, a home stretches limits by 54 instead of 18 (rule 5), and a
+source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned.
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
 change of capacity or of the number of workers all loads restart at 0, so that no worker has to make up for
@@ -78,10 +84,14 @@ ALWAYS = 12.0  # rows that may wait even while the slack is small
 TURN = 1.0  # rows that may wait at a home before the next one is used
 LOOK = 16  # homes looked at for one row
 LIGHT = 1 / 160  # part of a worker's share from which a key gives way before others
-NEW_PATIENCE = 1 / 3  # of a key without state
+NEW_PATIENCE = 0.5  # of a key without state
 NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
+PRICE = 18.0  # how much a home per key stretches the limits
+SHARED_PRICE = 54.0  # the same with several sources, each of which opens homes on its own
+LONGEST = 8.0  # limits are stretched at most so far
+BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
 REACH = 8  # number of hashes from which several sources choose a new home
@@ -104,8 +114,8 @@ class Fill(Scheme):
     horizon
         Messages per worker that decisions look back at, at most.
     queue
-        Rows that may wait at a worker before other homes are opened: a small number makes queues short, a
-        large one saves memory.
+        Rows that may wait at a worker before other homes are opened, while homes are few: a small number
+        makes queues short, a large one saves memory.
 
     Examples
     --------
@@ -118,7 +128,7 @@ class Fill(Scheme):
     epsilon: float = 0.02
     split: bool = True
     horizon: int = 10_000
-    queue: float = 12.0
+    queue: float = 5.0
 
     name = "fill"
     paper = "evenflow's own"
@@ -139,7 +149,7 @@ class Fill(Scheme):
             "choose a tolerance above 0 and at most 10, such as 0.02",
         )
         check("horizon", self.horizon, self.horizon >= 100, "use at least 100 messages per worker")
-        check("queue", self.queue, 0 < self.queue < 1e9, "use a number of rows above 0, such as 12")
+        check("queue", self.queue, 0 < self.queue < 1e9, "use a number of rows above 0, such as 5")
 
     @property
     def report_interval(self) -> float:
@@ -232,11 +242,17 @@ class FillState(NamedTuple):
     weights: Float64Array  # 1 / capacity share: what a row adds to a worker's level and wait
     cells: Int32Array
     buckets: Int32Array
-    counts: Int64Array  # [messages, messages since the levels were reset, messages in the cells]
+    counts: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED
+    leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
+    lead: Float64Array  # by how many rows, weighted as waits
     homes: Homes
 
 
-MESSAGES, SINCE, COUNTED = 0, 1, 2
+MESSAGES = 0
+SINCE = 1  # messages since the levels were reset
+COUNTED = 2  # messages in the cells
+OPENED = 3  # homes beyond a key's first
+FILLED = 4  # cells that are not 0
 
 
 def new_homes(workers: int, entries: int | None = None) -> Homes:
@@ -278,14 +294,27 @@ class FillRouter(Router):
             weights=np.ones(n),
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
-            counts=np.zeros(3, np.int64),
+            counts=np.zeros(5, np.int64),
+            leader=np.zeros(n, np.uint64),
+            lead=np.zeros(n),
             homes=new_homes(n),
         )
 
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         scheme, sources = self.scheme, self.place.sources
         recent = min(RECENT, scheme.horizon) / np.sqrt(sources)
-        _route(keys, out, self.state, self.place.salt, scheme.epsilon, scheme.queue, recent, sources == 1)
+        price = PRICE if sources == 1 else SHARED_PRICE
+        _route(
+            keys,
+            out,
+            self.state,
+            self.place.salt,
+            scheme.epsilon,
+            scheme.queue,
+            recent,
+            price,
+            sources == 1,
+        )
 
     def report(self, report: WorkerReport) -> None:
         """Follow the workers' capacities; small changes are ignored as noise. Rows that wait still count."""
@@ -318,6 +347,8 @@ class FillRouter(Router):
             levels=np.zeros(n),
             free=np.zeros(n),
             weights=weights,
+            leader=np.zeros(n, np.uint64),
+            lead=np.zeros(n),
             buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, 1 / weights),
         )
         if n < before:
@@ -335,12 +366,13 @@ class FillRouter(Router):
             _join_homes(wider, homes, state.counts[MESSAGES])
             homes = wider
         self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
-        state.counts[COUNTED] = cells.sum()
+        state.counts[COUNTED], state.counts[FILLED] = cells.sum(), np.count_nonzero(cells)
 
     def _restart(self, waits: Float64Array) -> None:
         """Forget the loads, but not what waits."""
         self.state.levels[:] = 0
         self.state.free[:] = waits
+        self.state.lead[:] = 0
         self.state.counts[SINCE] = 0
 
     def bucket_weights(self) -> Float64Array:
@@ -389,6 +421,10 @@ class FillRouter(Router):
             joined.state.cells[:] += state.cells
             joined.state.counts[:] += state.counts
             _join_homes(joined.state.homes, state.homes, joined.state.counts[MESSAGES])
+        if len(routers) > 1:
+            joined.state.counts[OPENED] = _further_homes(joined.state.homes)
+            joined.state.counts[FILLED] = np.count_nonzero(joined.state.cells)
+            joined.state.lead[:] = 0
         joined.state.free[:] = waits + _now(joined.state.counts[SINCE] / joined.workers, first.scheme.epsilon)
         return joined
 
@@ -404,8 +440,16 @@ class FillRouter(Router):
             levels=joined.levels * carried,
             free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # nothing waits
             cells=cells,
-            counts=np.array([0, since, cells.sum()], np.int64),
+            counts=np.array(
+                [0, since, cells.sum(), joined.counts[OPENED], np.count_nonzero(cells)], np.int64
+            ),
+            lead=np.zeros(self.workers),
         )
+
+
+def _further_homes(homes: Homes) -> int:
+    """Return how many homes keys have beyond their first."""
+    return int(np.maximum(homes.size[homes.current >= 0] - 1, 0).sum())
 
 
 def capacity_shares(report: WorkerReport, workers: int) -> Float64Array | None:
@@ -527,19 +571,27 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
 
 
 @inlined
-def _home_in_turn(homes: Homes, entry: int, free: Float64Array, enough: float) -> int:
-    """Return the first home that is free by ``enough``, or the first to be free; point at it."""
+def _home_in_turn(
+    homes: Homes, entry: int, free: Float64Array, levels: Float64Array, enough: float, highest: float
+) -> int:
+    """Return the first home that is free by ``enough``, or the first to be free; point at it.
+
+    Homes above the ``highest`` level are passed over, unless all are.
+    """
     node = homes.current[entry]
-    first = node
+    first = -1
     for _ in range(min(homes.size[entry], LOOK)):
-        if free[homes.worker[node]] <= enough:
-            first = node
-            break
-        if free[homes.worker[node]] < free[homes.worker[first]]:
-            first = node
+        worker = homes.worker[node]
+        if levels[worker] <= highest:
+            if free[worker] <= enough:
+                first = node
+                break
+            if first < 0 or free[worker] < free[homes.worker[first]]:
+                first = node
         node = homes.after[node]
-    homes.current[entry] = first
-    return homes.worker[first]
+    if first >= 0:
+        homes.current[entry] = first
+    return homes.worker[homes.current[entry]]
 
 
 @inlined
@@ -599,6 +651,34 @@ def _patience(part: float, new: bool) -> float:
     return 1.0
 
 
+@inlined
+def _stretch(opened: float, filled: int, cells: int) -> float:
+    """Return how much longer rows wait for another home, given the homes that keys got so far."""
+    distinct = cells * np.log((cells + 1.0) / (cells - filled + 1.0))
+    return min(LONGEST, 1.0 + opened / max(1.0, distinct))
+
+
+@inlined
+def _queue_up(state: FillState, worker: int, key: np.uint64, now: float) -> None:
+    """Add a row to a worker's load and queue, and count it in the vote for the key that leads there."""
+    weight = state.weights[worker]
+    state.levels[worker] += weight
+    state.loads[worker] += 1
+    if state.free[worker] <= now:
+        state.leader[worker] = key
+        state.lead[worker] = weight
+        state.free[worker] = now + weight
+        return
+    state.free[worker] += weight
+    if state.leader[worker] == key:
+        state.lead[worker] += weight
+    elif state.lead[worker] >= weight:
+        state.lead[worker] -= weight
+    else:
+        state.leader[worker] = key
+        state.lead[worker] = weight
+
+
 @kernel
 def _route(
     keys: UInt64Array,
@@ -608,6 +688,7 @@ def _route(
     epsilon: float,
     queue: float,
     recent: float,
+    price: float,
     alone: bool,
 ) -> None:
     levels, free = state.levels, state.free
@@ -616,6 +697,7 @@ def _route(
     n = levels.size
     width = cells.size // state.buckets.size
     messages, since, counted = state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED]
+    further, filled = state.counts[OPENED], state.counts[FILLED]
     for i in range(keys.size):
         key = keys[i]
         hashed = mix(key ^ salt)
@@ -625,30 +707,37 @@ def _route(
         messages += 1
         since += 1
         counted += 1
+        filled += np.int64(seen == 0)
         average = since / n
         now = _now(average, epsilon)
-        slack = _slack(average, epsilon) + (0.0 if alone else queue)
+        slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
 
         entry = table_find(homes.table, key)
         if entry < 0:
             worker = np.int64(state.buckets[cell // width])
             opened = 1
         else:
-            worker = np.int64(_home_in_turn(homes, entry, free, now + TURN))
+            worker = np.int64(_home_in_turn(homes, entry, free, levels, now + TURN, average + slack))
             opened = homes.size[entry]
             homes.used[entry] = messages
 
         if free[worker] > now or levels[worker] > average + NEW_SLACK * slack:
             new = alone and seen == 0
             part = (seen + 1.0) * n / (counted * opened) if seen >= CERTAIN else 0.0
-            enough = now + min(queue, max(ALWAYS, 0.5 * slack)) * _patience(part, new)
+            most = min(queue, max(ALWAYS, 0.5 * slack))
+            wait = free[worker] - now
+            limit = most * _patience(part, new)
+            bursts = state.leader[worker] == key and min(state.lead[worker], wait) > BURST * most
             high = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
-            if free[worker] > enough or levels[worker] > high:
+            early = bursts or levels[worker] > high
+            if not new and (early or wait > limit):
+                limit *= _stretch(price * further, filled, cells.size)
+            if early or wait > limit:
                 highest = average + slack
                 if alone:
                     other = _first_free(free, levels, highest)
                 else:
-                    other = _next_hash(free, levels, hashed, opened, enough, highest)
+                    other = _next_hash(free, levels, hashed, opened, now + limit, highest)
                 if levels[worker] > highest or free[other] + GAIN <= free[worker]:
                     if entry < 0 or not _is_home(homes, entry, other):
                         if entry < 0:
@@ -657,15 +746,15 @@ def _route(
                             if not new:
                                 _add_home(homes, entry, int(worker))
                         _add_home(homes, entry, other)
+                        further += np.int64(homes.size[entry] > 1)
                     worker = np.int64(other)
 
-        levels[worker] += state.weights[worker]
-        free[worker] = max(free[worker], now) + state.weights[worker]
-        state.loads[worker] += 1
+        _queue_up(state, int(worker), key, now)
         out[i] = worker
         if counted >= 2 * recent * n:
             counted = _halve(cells)
     state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED] = messages, since, counted
+    state.counts[OPENED], state.counts[FILLED] = further, filled
 
 
 @inlined
