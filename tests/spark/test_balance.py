@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -368,4 +369,4 @@ def test_the_explained_plan_is_short_however_many_keys_are_hot(spark: Any) -> No
     )
     text = explained(rows.transform(balance("customer", workers=64)))
     assert "__evenflow_draw" in text  # a key is split
-    assert len(text) < 3_000
+    assert len(re.sub(r"#\d+", "#100", text)) < 3_000  # numbers grow with the age of a session
