@@ -61,4 +61,4 @@ if __name__ == "__main__":
     parser.add_argument("--workers", type=int, nargs="+", default=[10, 100, 1000, 10_000])
     given = parser.parse_args()
     for row in grow(int(given.rows), int(given.keys), given.workers):
-        print(row, flush=True)
+        print(row, flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""Fill's theorems against measurement: the balance bound, the longest wait, and the fewest homes of Zipf streams.
+"""Fill's theorems against measurement: balance, the longest wait, the fewest homes of Zipf streams.
 
 Example: `python -m benchmarks.fill_theorems`
 """
@@ -19,8 +19,9 @@ EPSILON = 0.02
 
 def zipf_shares(z: float, keys: int) -> Float64Array:
     """Return the shares of the keys, hottest first."""
-    weights: Float64Array = np.arange(1, keys + 1) ** -z
-    return weights / weights.sum()
+    weights: Float64Array = np.arange(1, keys + 1, dtype=np.float64) ** -z
+    shares: Float64Array = weights / weights.sum()
+    return shares
 
 
 def fewest_homes(shares: Float64Array, workers: int) -> int:
@@ -70,7 +71,5 @@ def run() -> Iterator[Row]:
 
 if __name__ == "__main__":
     for row in run():
-        print(
-            "| " + " | ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()) + " |",
-            flush=True,
-        )
+        cells = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
+        print("| " + " | ".join(cells) + " |", flush=True)  # noqa: T201

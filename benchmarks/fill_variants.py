@@ -156,7 +156,7 @@ def _route(
         seen = counts[cell]
         counts[cell] += 1
         counted += 1
-        filled += np.int64(seen == 0)
+        filled += int(seen == 0)
         average = (i + 1) / n
         now = (1 + rules.drain * rules.epsilon) * average
         slack = rules.epsilon * average
@@ -193,10 +193,10 @@ def _route(
                         _add(a, key, int(worker))
                     before = max(1, a.size[key])
                     _add(a, key, other)
-                    further += np.int64(a.size[key] > before)
+                    further += int(a.size[key] > before)
                 worker = np.int64(other)
 
-        _vote(a, int(worker), np.int64(key), now)
+        _vote(a, int(worker), int(key), now)
         levels[worker] += 1.0
         free[worker] = max(free[worker], now) + 1.0
         out[i] = worker

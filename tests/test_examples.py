@@ -54,7 +54,7 @@ def test_it_runs(
     "tags",
     [
         pytest.param([], id="core"),
-        pytest.param(["spark"], id="spark", marks=[pytest.mark.spark, pytest.mark.faults, in_make_faults]),
+        long(["spark"], id="spark"),
     ],
 )
 def test_the_notebook_runs(tags: list[str]) -> None:

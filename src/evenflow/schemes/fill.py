@@ -21,14 +21,14 @@ to a worker's share, divided by the number of its homes.
 5. **Memory has its price.** The limit is stretched by ``1 + 18 e``, at most 8, where e is the number of homes
    that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
    more is. The number of distinct keys is estimated from the counters that are still 0.
-6. **A burst opens homes at once.** Every worker knows the key that has the majority of the rows waiting there,
-   and its lead over all others (a majority vote). A key that leads by more than 4/5 of ``queue`` fills the
-   queue by itself: it gets another home, whatever its limit.
+6. **A burst opens homes at once.** A majority vote finds the key that has most of the rows waiting at a
+   worker, and its lead over all others. A key that leads by more than 9/10 of ``queue`` fills the queue by
+   itself: it gets another home, whatever its limit.
 7. **Balance.** No worker takes a row while its load, divided by its share of the capacity, is above
    ``x + slack``, where the slack is ``epsilon x``. Hence max <= (1 + epsilon) mean + 1 at all times. A new
    key gets another home at half of the slack, a key with a part above a tenth at three quarters. In the first
    100 messages per worker, where chance outweighs skew, the slack is ``3 sqrt(x) (1 - x / 100)`` wider.
-8. **New keys are free to place.** A key that was never seen has no state yet, so its limit is a third of
+8. **New keys are free to place.** A key that was never seen has no state yet, so its limit is half of
    ``queue``, never stretched: placing it elsewhere costs a table entry but no replica.
 
 Recent rows are counted in an array of 512 counters per worker with one hash (never too low; a counter of 0

@@ -1,0 +1,58 @@
+"""The studies of fill's latency: the bound of all schemes, the search's generators, the theorems."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from benchmarks.fill_latency import adversary, describe, latency, least_memory, memory, tables
+from benchmarks.fill_theorems import fewest_homes, zipf_shares
+
+
+@pytest.mark.parametrize("late", [1.0, 1.5, 3.0])
+def test_no_assignment_of_a_short_stream_beats_the_bound(late: float) -> None:
+    """Every way to send seven rows to two workers: at most one row is late only with that memory."""
+    ids, n, load = np.array([0, 0, 0, 1, 0, 0, 1], np.int32), 2, 0.9
+    least = np.inf
+    for chosen in itertools.product(range(n), repeat=ids.size):
+        free, missed = [0.0] * n, 0
+        for i, worker in enumerate(chosen):
+            free[worker] = max(free[worker], i / n) + load
+            missed += free[worker] - i / n > late + 1e-9
+        if missed <= 1:
+            least = min(least, memory(ids, np.array(chosen, np.int32), n))
+    assert 1 <= least_memory(ids, n, load, late, share=1 / ids.size) <= least
+
+
+def test_a_burst_needs_as_many_homes_as_it_has_rows_beyond_the_limit() -> None:
+    ids = np.zeros(60, np.int32)  # 60 rows at once for 60 workers, of which none may wait
+    assert least_memory(ids, 60, 0.9, 0.9, share=0.0) == pytest.approx(55, abs=1)
+    assert least_memory(ids, 60, 0.9, 1e9, share=0.0) == 1
+
+
+def test_the_search_makes_streams_and_names_them() -> None:
+    genes = np.array([0.3, 0.5, 0.5, 0.5, 0.2])
+    ids = adversary(genes, 5000)
+    assert ids.size == 5000
+    assert np.bincount(ids).max() > 1
+    assert "bursts of 31" in describe(genes)
+
+
+def test_tables_have_every_stream() -> None:
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, 200, 5000).astype(np.int32)
+    hashes = rng.integers(0, 2**64, 200, dtype=np.uint64)
+    rows = latency("uniform", ids, hashes)
+    first = tables(rows)[0]
+    assert "uniform" in first.plain()
+    bounds = {row["p99_0.9"]: row["memory"] for row in rows if row["part"] == "bound"}
+    for row in (row for row in rows if row["part"] == "latency"):  # no scheme is below the bound
+        allowed = [least for late, least in bounds.items() if late >= row["p99_0.9"]]
+        assert row["memory"] >= min(allowed, default=1)
+
+
+def test_the_fewest_homes_of_a_zipf_stream() -> None:
+    assert fewest_homes(zipf_shares(2.0, 1), 10) == 9
+    assert fewest_homes(zipf_shares(0.0, 100), 10) == 0
