@@ -19,7 +19,7 @@ for number in range(1000):  # user 0 has half of the sales
     producer.produce(sales, json.dumps({"user": number % 40 if number % 2 else 0, "amount": 1}), str(number))
 producer.flush(30)
 
-spark = SparkSession.builder.getOrCreate()  # with the Kafka connector of this Spark, see docs/spark/kafka.md
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()  # with the Kafka connector of this Spark, see docs/spark/kafka.md
 source = {"kafka.bootstrap.servers": servers, "subscribe": sales, "startingOffsets": "earliest"}
 rows = spark.readStream.format("kafka").options(**source).load()
 rows = rows.select(F.from_json(F.col("value").cast("string"), "user long, amount long").alias("v")).select("v.*")

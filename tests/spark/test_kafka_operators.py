@@ -45,7 +45,7 @@ def sales(broker: Any) -> str:
 def visits(broker: Any) -> str:
     """A topic like it, of other users and times."""
     topic = broker.create("visits-joined", 3)
-    rows = [{"user": user(3 * number), "second": 2 * number} for number in range(60)]
+    rows: list[dict[str, Any]] = [{"user": user(3 * number), "second": 2 * number} for number in range(60)]
     broker.produce(topic, [(row["user"].encode(), json.dumps(row).encode()) for row in rows])
     return str(topic)
 
