@@ -6,11 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import evenflow as ef
@@ -21,6 +24,7 @@ from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 from extent import long
+from spark.stream_files import read_batches, write_batches
 
 pytestmark = pytest.mark.spark
 
@@ -197,6 +201,23 @@ def test_reading_at_once_can_be_interrupted(spark: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(Job(source, parse_app("count"), 2, ef.scheme("key"), at_once=True), impatient)
     wait_for(lambda: not tracker.getActiveJobsIds(), "Spark to end the job")
+
+
+def test_a_run_ends_when_all_bad_records_are_kept(spark: Any, tmp_path: Path) -> None:
+    """The query that keeps them may be slower than the one that does the work."""
+
+    def slow(batches: Any) -> Any:
+        for batch in batches:
+            time.sleep(1.0)
+            yield batch
+
+    write_batches(tmp_path / "in", [pa.table({"key": [1, 2, 2]})])
+    write_batches(tmp_path / "bad", [pa.table({"key": [number]}) for number in range(6)])
+    bad = read_batches(spark, tmp_path / "bad", "key long").mapInArrow(slow, "key long")
+    kept = str(tmp_path / "kept")
+    source = replace(opened(spark, str(tmp_path / "in"), "key"), bad=bad)
+    assert run(Job(source, parse_app("count"), 2, ef.scheme("key"), bad_records=kept), silent).total == 3
+    assert spark.read.parquet(kept).count() == 6
 
 
 def test_the_command_stops_cleanly(tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def test_a_wrong_address_is_one_sentence(text: str, sentence: str) -> None:
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize("option", ["value=text", "schema=a int", "startingOffsets=latest"])
+def test_how_to_read_is_not_for_a_sink(option: str) -> None:
+    assert KafkaAddress.parse_sink("kafka://a:9092/totals?client.acks=all").topic == "totals"
+    with pytest.raises(
+        EvenflowError, match=f"^{option.partition('=')[0]} says how records are read, but kafka://a"
+    ):
+        KafkaAddress.parse_sink(f"kafka://a:9092/totals?{option}")
+
+
 def test_secrets_are_not_shown() -> None:
     address = KafkaAddress.parse("kafka://a:9092/clicks?client.sasl.password=hunter2")
     assert "hunter2" not in repr(address) + address.name

@@ -19,7 +19,7 @@ from evenflow.commands.dashboard import beside
 from evenflow.commands.schemes import complete_scheme
 from evenflow.commands.terminal import PLAIN_LINE_SECONDS, Json, notify, print_json, whole
 from evenflow.errors import EvenflowError, first_line
-from evenflow.kafka.address import is_kafka, without_secrets
+from evenflow.kafka.address import KafkaAddress, is_kafka, without_secrets
 from evenflow.spec import parameters_of, spell_value
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def run(
     rows = source or wanted.source
     check_source(rows)
     if sink is not None and is_kafka(sink):
+        KafkaAddress.parse_sink(sink)
         check_source(sink)
     with (
         beside(dashboard, dashboard_port, "evenflow run --dashboard") as show,

@@ -95,6 +95,19 @@ class KafkaAddress:
                 raise EvenflowError(f"a topic has no option {name!r}; {known}")
         return cls(servers, topic, value, schema, int(skip), options)
 
+    @classmethod
+    def parse_sink(cls, text: str) -> KafkaAddress:
+        """Parse the address of a topic to write to; options that say how records are read are refused."""
+        found = cls.parse(text)
+        own = cls(found.servers, found.topic, options=found.options)
+        reading = [name for name in ("value", "schema", "skip") if getattr(found, name) != getattr(own, name)]
+        reading += [name for name in found.options if not name.startswith(_CLIENT)]
+        if reading:
+            raise EvenflowError(
+                f"{reading[0]} says how records are read, but {found.name} is written to; omit it."
+            )
+        return found
+
     @property
     def is_avro(self) -> bool:
         """Whether values are Avro records, by the schema in the file ``value``."""

@@ -62,7 +62,7 @@ class KafkaSink:
 
     def __post_init__(self) -> None:
         require("confluent_kafka", "kafka", "KafkaSink")
-        KafkaAddress.parse(self.address)
+        KafkaAddress.parse_sink(self.address)
         if not self.query:
             raise EvenflowError("query is empty; give the query a name that it keeps when it is restarted.")
 
