@@ -4,4 +4,15 @@ Each module has ``run(quick, progress) -> rows`` and ``tables(rows)``, like thos
 which has the benchmarks that users run on their own clusters.
 """
 
-STUDIES = ("sketches", "hashing", "peers", "streams", "simulator", "migration", "fill", "topics", "causes")
+STUDIES = (
+    "sketches",
+    "hashing",
+    "peers",
+    "streams",
+    "simulator",
+    "migration",
+    "fill",
+    "topics",
+    "watching",
+    "causes",
+)

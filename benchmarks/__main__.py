@@ -81,6 +81,15 @@ def topics(as_json: Json = False, quick: Quick = False) -> None:
 
 
 @main.command()
+def watching(as_json: Json = False, quick: Quick = False) -> None:
+    """What it costs to compare a stream with hashing and to log the values of its hot keys.
+
+    Example: `python -m benchmarks watching --quick`
+    """
+    show("watching", measure("watching", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
 def migration(as_json: Json = False, quick: Quick = False) -> None:
     """State that moves when a worker joins, with one owner per key, for every scheme that does this.
 
