@@ -71,7 +71,7 @@ class WorkerReport:
     >>> router = scheme("fill").router(workers=2)
     >>> router.report(WorkerReport(capacity=np.array([100.0, 300.0])))
     >>> np.bincount(router.route(np.arange(4000, dtype=np.uint64))).tolist()
-    [1020, 2980]
+    [1021, 2979]
     """
 
     time: float = 0.0
@@ -100,7 +100,7 @@ class Scheme(ABC):
     --------
     >>> fill = scheme("fill", split=False)
     >>> fill.rescales, fill.one_owner, fill.parameters()
-    (True, True, {'epsilon': 0.02, 'split': False, 'horizon': 10000, 'queue': 12.0})
+    (True, True, {'epsilon': 0.02, 'split': False, 'horizon': 10000, 'queue': 5.0})
     """
 
     name: ClassVar[str]
