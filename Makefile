@@ -55,7 +55,7 @@ broker: setup $(KAFKA)
 
 test: setup
 	$(MAKE) --no-print-directory --jobs 3 $(KAFKA) lint $(SHARED) kernels
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal
 
 demo: setup
 	$(BIN)/evenflow demo --html demo/index.html

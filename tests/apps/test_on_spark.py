@@ -43,6 +43,8 @@ def trades(count: int) -> list[dict[str, Any]]:
     return rows
 
 
+@in_make_faults
+@pytest.mark.faults
 @ways
 def test_vwap(spark: Any, at_once: bool, tmp_path: Path) -> None:
     source = "trades:messages=2000,tickers=20"
@@ -182,6 +184,8 @@ def test_heavy_hitters_are_within_their_bounds(spark: Any, scheme: str, at_once:
     assert all("mean_error" in line for line in seen.view["errors"])
 
 
+@in_make_faults
+@pytest.mark.faults
 @ways
 def test_windowed_join(spark: Any, at_once: bool) -> None:
     app = "windowed-join:window=1 second,value=price,band=0.1"

@@ -52,7 +52,7 @@ def test_batch(spark: Any, pairs: st.SearchStrategy[tuple[str, str]]) -> None:
 def test_streaming(rocks: Any, pairs: st.SearchStrategy[tuple[str, str]]) -> None:
     """The last update of every key is its batch result."""
 
-    @settings(max_examples=1 if ALL else 3)
+    @settings(max_examples=1 if ALL else 2)
     @given(pairs, tables(60), st.integers(0, 60), st.sampled_from([Profile(), Declared()]))
     def check(pair: tuple[str, str], made: Made, cut: int, using: Any) -> None:
         table = made[1]
