@@ -137,14 +137,20 @@ def rocks(spark: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def compiled(spark: Any) -> Iterator[None]:
+def same_settings(spark: Any) -> Iterator[None]:
+    """Settings of the session that are afterwards as they were before."""
+    before = dict(spark.conf.getAll)
+    yield
+    for name, value in dict(spark.conf.getAll).items():
+        if name.startswith(("spark.sql.", "spark.evenflow.")) and before.get(name) != value:
+            spark.conf.set(name, before[name]) if name in before else spark.conf.unset(name)
+
+
+@pytest.fixture
+def compiled(spark: Any, same_settings: None) -> None:
     """Queries that are compiled, for tests of some hundred thousand rows."""
-    before = {name: spark.conf.get(name) for name in INTERPRETED}
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
 
 
 @pytest.fixture

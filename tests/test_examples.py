@@ -43,10 +43,7 @@ def test_it_runs(
     if path.stem.startswith("kafka"):
         request.getfixturevalue("spark_kafka")
         monkeypatch.setattr(sys, "argv", [str(path), request.getfixturevalue("broker").servers])
-    setting = "spark.sql.autoBroadcastJoinThreshold"  # the one that an example changes
-    before = spark.conf.get(setting)
     runpy.run_path(str(path), run_name="__main__")
-    spark.conf.set(setting, before)
     assert capfd.readouterr().out.strip()
 
 

@@ -18,6 +18,7 @@ from evenflow.runner.pipeline import Progress
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.usefixtures("same_settings")
 def test_demo(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = pa.table({"key": ["the"] * 1500 + [f"w{number}" for number in range(1500)]})
     pq.write_table(words, tmp_path / "words.parquet")
@@ -25,9 +26,7 @@ def test_demo(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(type(spark), "stop", lambda self: None)  # the session of all tests stays
     monkeypatch.setattr("evenflow.commands.demo.BATCHES", 2)
     options = ["--words=words.parquet", "--workers=3", "--rows=1500", "--work=0", "--figure=loads.png"]
-    before = spark.conf.get("spark.sql.shuffle.partitions")
     done = CliRunner().invoke(main, ["demo", "--json", *options])
-    spark.conf.set("spark.sql.shuffle.partitions", before)
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert [(one["stream"][:5], one["scheme"]) for one in found] == [

@@ -69,6 +69,7 @@ def test_every_block_has_a_language(page: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("same_settings")
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_blocks_run_as_written(
     spark: Any,
@@ -84,7 +85,6 @@ def test_blocks_run_as_written(
     monkeypatch.chdir(tmp_path)
     change_folder(spark, tmp_path)
     monkeypatch.setattr(registry, "_SCHEMES", dict(registry._SCHEMES))
-    settings = dict(spark.conf.getAll)
     spark.conf.set("spark.sql.shuffle.partitions", 2)
     names: dict[str, Any] = {"__name__": "__main__", "spark": spark}  # workers get its classes by value
     printed = ""
@@ -109,11 +109,6 @@ def test_blocks_run_as_written(
         change_folder(spark, ROOT)
         for query in spark.streams.active:
             query.stop()
-        for name, value in dict(spark.conf.getAll).items():
-            if name not in settings:
-                spark.conf.unset(name)
-            elif settings[name] != value:
-                spark.conf.set(name, settings[name])
 
 
 def change_folder(spark: Any, folder: Path) -> None:
