@@ -13,7 +13,7 @@ KEY_VALUES = (
     "spark.evenflow.logKeyValues"  # values of hot keys, which are the user's data, beside their hashes
 )
 COMPARED = "spark.evenflow.compareWithHashing"  # count what hashing would have done in one of so many batches
-_COMPARED_DEFAULT = 8  # in each batch, it takes about 6 percent of the CPU time of a bare `balance`
+_COMPARED_DEFAULT = 8  # a few percent of the CPU time of a bare `balance` (benchmarks/watching.py)
 
 
 def logs_values(spark: Any) -> bool:
