@@ -83,8 +83,8 @@ class PlacementOptions:
         """Check that only the key's hash is wanted: the baseline, to compare other placements with."""
         if not scheme.only_hashes:
             raise EvenflowError(
-                "mode is 'repartition', in which Spark's own hash of the key selects the worker, and scheme is "
-                f"{scheme.name!r}; use scheme='key', or another mode."
+                "mode is 'repartition', in which Spark's own hash of the key selects the worker, and "
+                f"scheme is {scheme.name!r}; use scheme='key', or another mode."
             )
         if self.plan is not None:
             raise EvenflowError(
