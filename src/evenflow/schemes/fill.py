@@ -487,19 +487,24 @@ def rescaled_buckets(
             homes[bucket] = room
             carried[room] += weight[bucket]
         return homes
-    for joined in range(before, workers):
-        for bucket in np.argsort(-weight, kind="stable"):
-            home = homes[bucket]
-            fits = carried[home] - weight[bucket] >= target[home] - weight[bucket] / 2
-            if (
-                home < before
-                and fits
-                and carried[joined] + weight[bucket] <= target[joined] + weight[bucket] / 2
-            ):
+    _give_to_joined(homes, weight, np.argsort(-weight, kind="stable"), carried, target, before)
+    return homes
+
+
+@kernel
+def _give_to_joined(
+    homes: Int32Array, weight: Float64Array, heaviest_first: Int64Array, carried: Float64Array,
+    target: Float64Array, before: int,
+) -> None:  # fmt: skip
+    """Fill new workers one by one with the heaviest buckets that their homes can spare."""
+    for joined in range(before, target.size):
+        for bucket in heaviest_first:
+            home, half = homes[bucket], weight[bucket] / 2
+            spared = carried[home] - weight[bucket] >= target[home] - half
+            if home < before and spared and carried[joined] + weight[bucket] <= target[joined] + half:
                 homes[bucket] = joined
                 carried[home] -= weight[bucket]
                 carried[joined] += weight[bucket]
-    return homes
 
 
 @inlined
