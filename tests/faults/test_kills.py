@@ -1,6 +1,6 @@
 """A streaming query that is killed between the offsets and the commit of a batch loses and repeats nothing.
 
-``make faults`` (EVENFLOW_FAULTS=all) kills more than twenty times; ``make test`` kills queries with state of their own
+``make faults`` (EVENFLOW_FAULTS=all) kills more than twenty times. ``make test`` kills queries with keyed state
 (test_state_kills.py).
 """
 
