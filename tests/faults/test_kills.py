@@ -1,7 +1,7 @@
 """A streaming query that is killed between the offsets and the commit of a batch loses and repeats nothing.
 
-``make faults`` (EVENFLOW_FAULTS=all) kills more than twenty times. ``make test`` kills queries with keyed state
-(test_state_kills.py).
+``make faults`` (EVENFLOW_FAULTS=all) kills more than twenty times. ``make test`` kills queries with keyed
+state (test_state_kills.py).
 """
 
 from __future__ import annotations
