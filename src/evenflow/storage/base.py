@@ -85,6 +85,7 @@ class Storage(ABC):
 
     def remove_drafts(self, below: str = "") -> None:
         """Remove what killed writers left directly below a name; object stores show none of it."""
+        return
 
     def is_empty(self, below: str = "") -> bool:
         """Return whether there is no object below a name."""

@@ -119,6 +119,7 @@ class Batch:
             processor=config.processor,
             name=config.name,
             root=config.root,
+            epoch=self.table.epoch,
             batch=self.batch,
             layout=config.layout,
             state=config.state,
