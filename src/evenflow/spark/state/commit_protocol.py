@@ -66,6 +66,8 @@ class MicroBatches:
         self._requested: RequestedBatch | None = None  # the last batch that this process completed
         self._logged: set[str] | None = None  # identities of commits that are in the log
         self._hot_keys: HotKeyNotes | None = None
+        self._counted: dict[str, int] = {}  # requests by place, at the last commit
+        self._tasks_requests = 0  # of tasks that ran since then: merged files, outputs
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None, "_requested": None}
@@ -110,7 +112,7 @@ class MicroBatches:
             check_staged(table.storage, committed)
         else:
             assert step is not None
-            committed = Batch(self.config, table, df, step, self.elapsed).run()
+            committed = Batch(self.config, table, df, step, self.elapsed, self._requests).run()
         assert committed is not None
         self._log_batch(committed, table)
         self.emit(df.sparkSession, committed)
@@ -123,6 +125,14 @@ class MicroBatches:
         """Seconds since this process finished the previous batch."""
         return time.monotonic() - self._finished if self._finished else None
 
+    def _requests(self) -> int:
+        """Return the requests to the stores since the commit before, with the commit to come."""
+        places = (self.config.root, self.config.control, self.config.control / DECISIONS)
+        now = {str(place): open_storage(place).requests for place in places}
+        made = sum(now.values()) - sum(self._counted.get(place, 0) for place in now)
+        made, self._counted, self._tasks_requests = made + self._tasks_requests, now, 0
+        return made
+
     def emit(self, spark: SparkSession, committed: Committed) -> None:
         """Pass the staged outputs of a batch to the sink, for the first time or in a replay."""
         files = tuple((output["name"], output["bytes"]) for output in committed.outputs)
@@ -131,6 +141,7 @@ class MicroBatches:
             outputs = spark.range(0, len(files), 1, len(files)).mapInArrow(work, self.config.output)
         else:
             outputs = spark.createDataFrame([], self.config.output)
+        self._tasks_requests += len(files)
         self.sink(outputs, committed.batch)
 
     def merge(self, spark: SparkSession, table: StateTable) -> None:
@@ -152,6 +163,7 @@ class MicroBatches:
         )
         with job_description(spark, f"evenflow: {self.config.name}, merge {len(chosen)} state files"):
             reports = collect_reports(run_without_rows(spark, owners.workers, work), table)
+        self._tasks_requests += sum(report.requests for report in reports)
         merged = [report.state for report in reports if report.state is not None]
         table.commit(committed, merged, chosen)
         swept = table.sweep()

@@ -73,7 +73,9 @@ class FileMerge:
             pass
         worker = current_worker()
         try:
-            yield TaskReport(worker, self._merge(worker)).row()
+            requests = open_storage(self.root).requests
+            merged = self._merge(worker)
+            yield TaskReport(worker, merged, requests=open_storage(self.root).requests - requests).row()
         except DamagedFile as error:
             yield TaskReport.for_damaged_file(worker, error).row()
 

@@ -23,7 +23,7 @@ from typing import Any
 from uuid import getnode, uuid4
 
 from evenflow.errors import EvenflowError
-from evenflow.storage import Location, open_storage
+from evenflow.storage import Location, StorageError, open_storage
 
 LEASE = "_lease"
 HOLDER = "holder.json"
@@ -188,7 +188,15 @@ def take_lease(root: Location, token: str) -> Lease:
             raise _in_use(root, f"this process ({os.getpid()})")
         release_lease(root, held.token)
     lease = Lease(root, token)
-    lease.acquire()
+    try:
+        lease.acquire()
+    except StorageError:
+        raise
+    except OSError as error:
+        raise EvenflowError(
+            f"cannot write to the state at {root}: {error.strerror}; make room, or the directory writable, "
+            "and start the query again."
+        ) from error
     _HELD[str(root)] = lease
     return lease
 

@@ -38,6 +38,7 @@ class StateLoads:
     late: int  # rows
     expired: int  # keys
     state_keys: int  # total number of keys with state
+    requests: int  # to the stores of state and control since the commit before, by the driver and all workers
 
     @property
     def workers(self) -> int:
@@ -49,7 +50,12 @@ class StateLoads:
         from evenflow.charts import notebook
 
         title = f"batch {self.batch}: {sum(self.rows):,} rows on {self.workers} workers"
-        facts = (("keys with state", self.state_keys), ("late rows", self.late), ("expired", self.expired))
+        facts = (
+            ("keys with state", self.state_keys),
+            ("requests to stores", self.requests),
+            ("late rows", self.late),
+            ("expired", self.expired),
+        )
         return notebook.card(
             title,
             notebook.bars(self.rows, "Rows per worker"),
@@ -196,6 +202,7 @@ class StatefulQuery:
                 late=sum(loads["late"]),
                 expired=sum(loads["expired"]),
                 state_keys=loads["state_keys"],
+                requests=loads.get("requests", 0),
             )
         raise EvenflowError("no batch has been committed yet; wait for one.")
 

@@ -274,7 +274,8 @@ class StateTable:
         swept = [
             entry.name
             for entry in self.storage.entries(FOLDER)
-            if entry.name not in self.live
+            if entry.name.endswith(".parquet")
+            and entry.name not in self.live
             and epoch_of(entry.name) <= self.epoch
             and now - self._retired.get(entry.name, 0.0) > self.keep
         ]
