@@ -497,7 +497,7 @@ def rescaled_buckets(
     total = float(weights.sum()) + homes.size  # a bucket weighs at least one message: keys may still come
     weight = weights + 1.0
     target = shares / shares.sum() * total
-    carried = np.bincount(homes, weight, max(before, workers))
+    carried = np.bincount(homes, weight, max(before, workers)).astype(np.float64)
     if workers < before:
         for bucket in sorted(np.flatnonzero(homes >= workers), key=lambda b: -weight[b]):
             room = int(np.argmax(target - carried[:workers]))
