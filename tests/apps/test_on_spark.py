@@ -85,6 +85,8 @@ def test_a_users_trades(spark: Any, tmp_path: Path) -> None:
         ran(spark, "count:window=1 day", str(path), at_once=True, key=["symbol"])
 
 
+@pytest.mark.faults
+@in_make_faults
 @ways
 def test_top_of_windows(spark: Any, at_once: bool) -> None:
     source = "zipf:z=1.2,keys=50,messages=2000,rate=10,seed=5"

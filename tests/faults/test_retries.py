@@ -104,6 +104,7 @@ def unordered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@in_make_faults
 @pytest.mark.parametrize("order", ["sort", "content"])
 def test_no_row_is_lost_without_the_checksum(unordered: dict[str, Any], order: str) -> None:
     assert unordered[f"{order}: files were lost"]
@@ -111,6 +112,7 @@ def test_no_row_is_lost_without_the_checksum(unordered: dict[str, Any], order: s
     assert unordered[order] == unordered["input"]
 
 
+@in_make_faults
 def test_a_broken_promise_is_as_unsafe_as_the_docs_say(unordered: dict[str, Any]) -> None:
     assert unordered["as-is: files were lost"]
     assert unordered["as-is"] != unordered["input"]  # also: the job above does what it should

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import evenflow as ef
 from evenflow.spark import aggregate
-from extent import ALL
+from extent import ALL, in_make_faults
 from spark.aggregators import SCHEMA, Declared, Profile, plain
 from spark.stream_files import run_to_end, write_batches
 from spark.tables import rows_of, tables
@@ -48,11 +48,12 @@ def test_batch(spark: Any, pairs: st.SearchStrategy[tuple[str, str]]) -> None:
     check()
 
 
+@in_make_faults
 @pytest.mark.parametrize("pairs", DRAWN, ids=NAMES)
 def test_streaming(rocks: Any, pairs: st.SearchStrategy[tuple[str, str]]) -> None:
     """The last update of every key is its batch result."""
 
-    @settings(max_examples=1 if ALL else 2)
+    @settings(max_examples=1)
     @given(pairs, tables(60), st.integers(0, 60), st.sampled_from([Profile(), Declared()]))
     def check(pair: tuple[str, str], made: Made, cut: int, using: Any) -> None:
         table = made[1]

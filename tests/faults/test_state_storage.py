@@ -15,6 +15,7 @@ import pytest
 from evenflow.errors import EvenflowError
 from evenflow.spark import read_state
 from evenflow.spark.state.files import FOLDER
+from extent import in_make_faults
 from spark.stateful_runs import Sunk, cut, finish, held, numbers, start, totals
 from spark.stream_files import write_batches
 
@@ -49,6 +50,7 @@ class Starting:
         self.process.communicate()
 
 
+@in_make_faults
 def test_control_is_deleted_and_another_process_starts_on_the_state(spark: Any, tmp_path: Path) -> None:
     table, sunk, root = numbers(4), Sunk(), tmp_path / "state"
     batches = cut(table)
@@ -119,6 +121,7 @@ def test_a_full_disk_is_freed_bit_by_bit(spark: Any, tmp_path: Path, small_disk:
     assert held(read_state(spark, small_disk / "state")) == totals(table) == sunk.last()
 
 
+@in_make_faults
 def test_only_the_files_of_the_state_do_not_fit(spark: Any, tmp_path: Path, small_disk: Path) -> None:
     """Outputs and commits have room elsewhere: without its state, the batch must fail all the same."""
     table, sunk, root = numbers(2), Sunk(), tmp_path / "state"

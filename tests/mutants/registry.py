@@ -279,5 +279,5 @@ FUNCTIONS = (
                         "has to migrate in any case"),
 )  # fmt: skip
 
-QUICK = ("dc-all-workers", "quadratic-as-linear", "dkg-no-scale-down", "window-never-slid")  # in make test
+QUICK = ("quadratic-as-linear", "dkg-no-scale-down", "window-never-slid")  # in make test
 MUTANTS = (*CHOICES, *HETEROGENEOUS, *FUNCTIONS, *EVOLVING, *DYNAMIC)  # in the order of the papers

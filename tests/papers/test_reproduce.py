@@ -36,6 +36,7 @@ from evenflow.papers.page import summary, write_html, write_markdown
 from evenflow.papers.reproduce import reproduce
 from evenflow.papers.rules import Rule, at_least, at_most, each, near
 from evenflow.papers.table import Table
+from extent import in_make_faults
 
 CALLS: list[int] = []
 PROGRAM = [sys.executable, "-c", "from evenflow.cli import main; main()", "reproduce"]
@@ -196,6 +197,8 @@ def test_the_command(tmp_path: Path) -> None:
         assert bad.exit_code == 2
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_a_scheme_of_the_users_own_joins(tmp_path: Path) -> None:
     (tmp_path / "their_scheme.py").write_text(
         "from dataclasses import dataclass\n"
@@ -250,6 +253,8 @@ def test_interrupted_it_ends_at_once_and_goes_on_where_it_was(tmp_path: Path) ->
     assert "choices/fig10" in again.stdout
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_killed_it_leaves_no_process_behind(tmp_path: Path) -> None:
     running = _running(tmp_path)
     workers = _children(running.pid)

@@ -21,6 +21,7 @@ from evenflow.papers.reproduce import Outcome, Part, reproduce
 from evenflow.papers.rules import at_most, each, largest
 from evenflow.papers.scales import changed, of_figure, read_summary, summary_beside, write_summary
 from evenflow.papers.spread import spread
+from extent import in_make_faults
 
 FAKE = """
 import os, signal
@@ -69,6 +70,8 @@ def test_killed_in_the_middle_it_goes_on_and_runs_nothing_twice(tmp_path: Path) 
     assert all(own["dates"] and own["commits"] for own in found.values())
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_a_part_of_it_says_what_is_left(tmp_path: Path) -> None:
     (tmp_path / "killed").touch()
     first = _run(tmp_path, "--resume", "--only=choices/two", "--summary=s.json")

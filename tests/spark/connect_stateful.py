@@ -10,6 +10,7 @@ import pyarrow as pa
 from evenflow.errors import EvenflowError
 from evenflow.spark import read_state, stateful
 from evenflow.testing import wait_for
+from extent import ALL
 from spark.processors import OUTPUT, STREAM, Adding, Sessions
 from spark.stream_files import read_batches, write_batches
 
@@ -45,6 +46,14 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
     seen["state"] = state == {key: sum(n for n in range(300) if keys[n] == key) for key in set(keys)}
     rows = spark.read.parquet(out).collect()
     seen["outputs"] = {key: max(row["total"] for row in rows if row["key"] == key) for key in state} == state
+    if ALL:
+        seen |= _started_again(spark, folder, start)
+    return seen
+
+
+def _started_again(spark: Any, folder: Path, start: Any) -> dict[str, str]:
+    """Return why starts are refused that do not fit the state; wait for time-outs of keys in silence."""
+    seen = {}
     query = wait_for(lambda: restarted(start), "the lock of the query that was stopped")
     query.processAllAvailable()
     query.stop()

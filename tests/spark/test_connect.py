@@ -1,6 +1,6 @@
 """On Spark Connect: aggregate, apply, balance, join, loads and stateful, batch and streaming.
 
-``make test`` tries some kinds of joins, ``make faults`` all, and apps.
+``make test`` tries some kinds of joins, ``make faults`` all, apps, and states that do not fit.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def test_everything_on_connect(tmp_path: Path) -> None:
     stateful = found["stateful"]
     assert "in use by another query" in stateful.pop("refused")
     assert stateful.pop("moved") > 0
-    assert "continues with batch 3, so batches 0 to 2 would be missing" in stateful.pop("no state")
-    assert "is new and starts with batch 0" in stateful.pop("new checkpoint")
+    if ALL:
+        assert "continues with batch 3, so batches 0 to 2 would be missing" in stateful.pop("no state")
+        assert "is new and starts with batch 0" in stateful.pop("new checkpoint")
     assert stateful == {"workers": 3, "rows": 100, "state": True, "outputs": True}
     if ALL:
         assert found["apps"] == dict.fromkeys(

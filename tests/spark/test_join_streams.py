@@ -338,6 +338,8 @@ def test_full_joins_of_streams_cannot_be_divided(spark: Any, tmp_path: Path) -> 
     )  # right rows, also such as have a match in another piece
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_rows_out_are_even(spark: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """In the last micro-batch, whose plan was learned from the ones before.
 

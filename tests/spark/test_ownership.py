@@ -14,6 +14,7 @@ from evenflow.bench.on_spark import drain
 from evenflow.bench.stateful_work import Count, stream, write_part
 from evenflow.owners import AutoWorkers
 from evenflow.spark import stateful
+from extent import in_make_faults
 
 pytestmark = pytest.mark.spark
 
@@ -30,6 +31,8 @@ class OneIsSlow(Count):
         time.sleep(rows * ROW * (TIMES if current_worker() == SLOW else 1.0))
 
 
+@pytest.mark.faults
+@in_make_faults
 def test_a_slow_worker_gets_its_part(spark: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     for number in range(5):
