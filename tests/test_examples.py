@@ -17,7 +17,16 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SCHEMES = ("own_scheme", "jump_hash")  # imported by who uses them, not run
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.stem not in SCHEMES)
 # apps, which have tests of their own
-LONG = ("decision_tree", "heavy_hitters", "naive_bayes", "trending", "vwap", "windowed_join")
+LONG = (
+    "decision_tree",
+    "heavy_hitters",
+    "kafka_totals",
+    "naive_bayes",
+    "star_join",
+    "trending",
+    "vwap",
+    "windowed_join",
+)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

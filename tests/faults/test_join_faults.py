@@ -20,14 +20,13 @@ import pytest
 
 from evenflow.plan.join_build import KINDS
 from evenflow.testing import LocalCluster, wait_for
-from extent import ALL, in_make_faults
+from extent import in_make_faults
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 JOB = Path(__file__).parent / "jobs" / "joins.py"
 TESTS = str(Path(__file__).parents[1])  # where the job finds what it shares with others
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")])}
-LOCAL_KINDS = KINDS if ALL else ("inner", "full")
 ROWS = 6000
 
 
@@ -61,7 +60,7 @@ def without_checksum(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     folder = tmp_path_factory.mktemp("joins")
     write_sides(folder)
     command = [sys.executable, str(JOB), "local[2, 4]", str(folder), str(folder / "local")]
-    command += [",".join(LOCAL_KINDS), "false", "no"]
+    command += [",".join(KINDS), "false", "no"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     return read(folder, done.returncode, done.stderr)
 
@@ -96,7 +95,8 @@ def check(found: dict[str, Any]) -> None:
     assert found["plain"][0] > 100
 
 
-@pytest.mark.parametrize("how", LOCAL_KINDS)
+@in_make_faults
+@pytest.mark.parametrize("how", KINDS)
 def test_rows_without_the_checksum(without_checksum: dict[str, Any], how: str) -> None:
     check(without_checksum[how])
 

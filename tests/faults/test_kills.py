@@ -1,6 +1,7 @@
 """A streaming query that is killed between the offsets and the commit of a batch loses and repeats nothing.
 
-``make test`` kills a few times, ``make faults`` (EVENFLOW_FAULTS=all) more than twenty times.
+``make faults`` (EVENFLOW_FAULTS=all) kills more than twenty times. ``make test`` kills queries with keyed
+state (test_state_kills.py).
 """
 
 from __future__ import annotations
@@ -16,21 +17,20 @@ import pyarrow as pa
 import pytest
 
 from evenflow.streams import Zipf
-from extent import ALL
+from extent import in_make_faults
 from spark.stream_files import write_batches
 
-pytestmark = [pytest.mark.spark, pytest.mark.faults]
+pytestmark = [pytest.mark.spark, pytest.mark.faults, in_make_faults]
 
 JOB = Path(__file__).parent / "jobs" / "stream.py"
 ROWS = 400
-FEW = {"aggregate": {1: "during"}}
-MANY = {
+KILLS = {
     kind: dict(enumerate(["before", "during", "after", "during", "before", "after", "during"], first))
     for first, kind in enumerate(["aggregate", "balance", "planned"])
 }
 
 
-@pytest.mark.parametrize(("kind", "kills"), (MANY if ALL else FEW).items())
+@pytest.mark.parametrize(("kind", "kills"), KILLS.items())
 @pytest.mark.timeout(1800)
 def test_a_killed_query_ends_as_if_nothing_had_happened(
     tmp_path: Path, kind: str, kills: dict[int, str]

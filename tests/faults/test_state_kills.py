@@ -17,11 +17,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from evenflow.storage import Location
 from evenflow.streams import Zipf
 from evenflow.testing import LocalCluster
 from extent import ALL, in_make_faults
 from faults.jobs.keyed import DRIVER, EXECUTOR, WORKER, remember, table
 from spark.stream_files import write_batches
+from storage.s3_server import S3Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -93,6 +95,39 @@ def test_kills_at_any_moment(tmp_path: Path) -> None:
     check(tmp_path, job.wait(900), batches)
 
 
+@pytest.fixture(params=["folder", "moto"])
+def place(request: pytest.FixtureRequest) -> Location | None:
+    return None if request.param == "folder" else request.getfixturevalue("moto").bucket() / "state"
+
+
+@in_make_faults
+@pytest.mark.timeout(3600)
+def test_a_driver_that_was_paused_finds_another_in_its_place(tmp_path: Path, place: Location | None) -> None:
+    """The second takes the state over, does all there is to do, and nothing of the first comes after it."""
+    batches = prepare(tmp_path, 6)
+    first = start(tmp_path, {}, place=place)
+    while first.poll() is None and emitted(tmp_path) < 2:
+        time.sleep(0.05)
+    os.killpg(first.pid, signal.SIGSTOP)
+    second = start(tmp_path, {}, place=place)
+    status = second.wait(900)
+    os.killpg(first.pid, signal.SIGCONT)
+    assert first.wait(600) != 0
+    check(tmp_path, status, batches)
+
+
+@in_make_faults
+@pytest.mark.timeout(3600)
+def test_kills_with_the_state_in_an_object_store(tmp_path: Path, moto: S3Server) -> None:
+    batches, place = prepare(tmp_path, max(FEW) + 2), moto.bucket() / "state"
+    restarts = 0
+    while (status := start(tmp_path, FEW, place=place).wait(900)) == -signal.SIGKILL:
+        restarts += 1
+        assert restarts <= len(FEW)
+    assert restarts
+    check(tmp_path, status, batches)
+
+
 def prepare(folder: Path, files: int) -> list[pa.Table]:
     """Write the input, one file for each table."""
     ids = Zipf(z=1.2, keys=120, messages=ROWS * files, seed=3).generate(0, ROWS * files).ids
@@ -105,11 +140,19 @@ def prepare(folder: Path, files: int) -> list[pa.Table]:
     return batches
 
 
-def start(folder: Path, kills: dict[int, str], master: str = "local[2,4]") -> subprocess.Popen[bytes]:
+def start(
+    folder: Path, kills: dict[int, str], master: str = "local[2,4]", place: Location | None = None
+) -> subprocess.Popen[bytes]:
     """Start the program in a group of its own, to be killed together."""
+    environment = dict(os.environ)
+    if place is not None:
+        named = {name.upper(): value for name, value in place.options.items()}
+        environment |= {**named, "EVENFLOW_STATE": str(place)}
     command = [sys.executable, str(JOB), str(folder), json.dumps(kills), master]
     with (folder / "log").open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        return subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment
+        )
 
 
 def as_read(folder: Path, files: list[pa.Table]) -> list[pa.Table]:

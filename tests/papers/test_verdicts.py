@@ -29,7 +29,7 @@ QUICK = [
     *(f"functions/{figure}" for figure in ("tolerance", "removal")),
     *(f"evolving/fig{number}" for number in (12, 14, 15, 17)),
     "evolving/epochs",
-    *(f"dynamic/{figure}" for figure in ("table1", "widths", "table3", "fig11")),
+    *(f"dynamic/{figure}" for figure in ("table1", "widths", "table3")),
 ]
 EXPERIMENT = re.compile(r"\b(study|mutant|figure) `([^`]+)`", re.IGNORECASE)
 ALL = os.environ.get("EVENFLOW_REPRODUCE") == "all"

@@ -80,6 +80,7 @@ def restarted(start: Any) -> Any:
 
 def forgot(spark: Any, folder: Path) -> bool:
     from evenflow.spark.state.table import history
+    from evenflow.storage import open_storage
 
-    last = next(history(folder / "silent"), None)
+    last = next(history(open_storage(folder / "silent")), None)
     return last is not None and last[1].batch >= 3 and last[1].loads["state_keys"] == 0

@@ -21,6 +21,7 @@ from evenflow.spark import read_state, rewind_state
 from evenflow.spark.state.batch import RESCALE
 from evenflow.spark.state.checkpoint import Checkpoint, UnreadableCheckpoint
 from evenflow.spark.state.table import history
+from evenflow.storage import open_storage
 from evenflow.testing import wait_for
 from extent import in_make_faults, long
 from spark.processors import Counting
@@ -101,12 +102,12 @@ class Query:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the files that matter: not the lock, the log or the copies."""
+    """Return the files that matter: not the lease, the log or the copies."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for top in ("state", "checkpoint", "other")
         for path in (folder / top).rglob("*")
-        if path.is_file() and "_evenflow" not in path.parts
+        if path.is_file() and not {"_evenflow", "_lease"} & {*path.parts}
     }
 
 
@@ -199,7 +200,7 @@ def test_what_does_not_belong_together_is_refused(
     assert (gap["batch"], gap["skipped"]) == (batch, skipped)
     assert re.search(sentence, gap["why"])
     assert [note["why"] for note in Control(root / "_evenflow").notes("gap")] == [gap["why"]]
-    recorded = [committed.gap for _, committed in history(root) if committed.gap is not None]
+    recorded = [committed.gap for _, committed in history(open_storage(root)) if committed.gap is not None]
     assert [(known["asked"], known["skipped"]) for known in recorded] == [(gap["asked"], skipped)]
     given = [number for number, _ in query.sunk.calls]
     assert given == sorted(given)  # a sink that skips what it has sees no number twice
@@ -207,7 +208,7 @@ def test_what_does_not_belong_together_is_refused(
     query.run(**changed)  # from now on the two belong together
     assert len(accepted.gaps()) == 1
     if spoil is delete_checkpoint:
-        restarted = [(known.batch, known.spark_batch) for _, known in history(root)]
+        restarted = [(known.batch, known.spark_batch) for _, known in history(open_storage(root))]
         assert restarted == [(6, 3), (5, 2), (4, 1), (3, 0), (2, 2), (1, 1), (0, 0)]
 
     # with the other one restored, too, nothing is lost and nothing doubled
@@ -376,7 +377,7 @@ def test_a_backup_of_a_running_query(spark: Any, tmp_path: Path, order: tuple[st
 
 
 def last_batch(root: Path) -> int:
-    return next((committed.batch for _, committed in history(root)), -1)
+    return next((committed.batch for _, committed in history(open_storage(root))), -1)
 
 
 def batches_more(root: Path, more: int) -> Callable[[], bool]:
@@ -402,7 +403,10 @@ def test_rewinding(spark: Any, tmp_path: Path) -> None:
     query.feed()
     query.run(files=3)
     assert query.held() == query.expected()
-    assert [(known.batch, known.spark_batch) for _, known in history(query.state)][:2] == [(1, 1), (0, 0)]
+    assert [(known.batch, known.spark_batch) for _, known in history(open_storage(query.state))][:2] == [
+        (1, 1),
+        (0, 0),
+    ]
     assert [note["undone"] for note in Control(query.state / "_evenflow").notes("rewound")] == [2]
 
 
@@ -415,7 +419,7 @@ def test_a_checkpoint_on_another_file_system(spark: Any, tmp_path: Path) -> None
     query.copy("first")
     query.feed()
     query.run()
-    committed = next(history(query.state))[1]
+    committed = next(history(open_storage(query.state)))[1]
     assert f'"id":"{committed.query}"' in (query.checkpoint / "metadata").read_text()
     local = Checkpoint(str(query.checkpoint), spark)
     assert committed.offsets == local.digest(2)
@@ -475,7 +479,7 @@ def test_a_state_without_a_batch_fits_a_checkpoint_without_one(spark: Any, tmp_p
     query = Query(spark, tmp_path)
     (tmp_path / "in").mkdir()
     query.run()
-    assert list(history(query.state)) == []
+    assert list(history(open_storage(query.state))) == []
     query.run()  # a checkpoint with an id and no batch
     shutil.rmtree(query.checkpoint)
     query.feed()
@@ -532,7 +536,8 @@ def test_staged_outputs_that_are_gone(spark: Any, tmp_path: Path) -> None:
     query = Query(spark, tmp_path)
     query.feed(2)
     query.run()
-    shutil.rmtree(query.state / "_outputs" / "1")
+    for path in (query.state / "_outputs").glob(f"{1:010}-*"):
+        path.unlink()
     query.forget_commit()
     with pytest.raises(Exception, match=r"staged output .* is missing; .* rewind_state\('.*', batch=0\)"):
         query.run()

@@ -370,3 +370,9 @@ def test_the_explained_plan_is_short_however_many_keys_are_hot(spark: Any) -> No
     text = explained(rows.transform(balance("customer", workers=64)))
     assert "__evenflow_draw" in text  # a key is split
     assert len(re.sub(r"#\d+", "#100", text)) < 3_000  # numbers grow with the age of a session
+
+
+def test_the_baseline_is_sparks_own_repartition(spark: Any) -> None:
+    df = spark.range(3000).selectExpr("if(id % 3 = 0, 'hot', cast(id % 200 as string)) as k", "id")
+    even = balance(df, "k", workers=7, scheme="key", mode="repartition")
+    assert sorted(workers_of(even, "k", "id")) == sorted(workers_of(df.repartition(7, "k"), "k", "id"))

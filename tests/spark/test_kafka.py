@@ -17,6 +17,7 @@ from evenflow.spark import KafkaSink, balance, deduplicated
 from evenflow.spark.kafka.avro_fields import avro_fields
 from evenflow.spark.kafka.sink import HEADERS
 from evenflow.spark.kafka.source import REFUSE, decode, load, value_fields
+from extent import long
 from topics.test_avro import CLICK, ROW, encoded, written
 
 pytestmark = pytest.mark.spark
@@ -39,7 +40,7 @@ def user(number: int) -> str:
 COUNTS = Counter(user(number) for number in range(ROWS))
 
 
-@pytest.mark.parametrize("mode", ["planned", "online"])
+@pytest.mark.parametrize("mode", ["planned", long("online")])
 def test_a_run_reads_a_topic_and_writes_results_to_another(
     spark_kafka: Any, broker: Any, clicks: str, mode: str, tmp_path: Path
 ) -> None:

@@ -122,6 +122,14 @@ def test_a_setting_that_would_be_ignored_is_refused(spark: Any, df: Any, tmp_pat
         (df, {"scheme": "key", "sample": 0.5}, "key is planned without counting"),
         (stream, {"sample": 0.5}, "df is a stream"),
         (df, {"sources": 2}, "sources is 2 but mode is 'planned'"),
+        (df, {"mode": "repartition"}, "scheme is 'fill'; use scheme='key'"),
+        (df, {"mode": "repartition", "scheme": "key", "plan": plan}, "which uses no plan"),
+        (
+            df,
+            {"mode": "repartition", "scheme": "key", "sources": 2},
+            "sources is 2 but mode is 'repartition'",
+        ),
+        (df, {"mode": "repartition", "scheme": "key", "sample": 0.5}, "omit sample"),
     ]
     for frame, options, sentence in refused:
         with pytest.raises(EvenflowError, match=sentence):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.errors import EvenflowError
 from evenflow.plan import Plan, bucket_of, make_plan
 from evenflow.spark import KeyedProcessor
 from evenflow.spark.grouped.runs import Layout
@@ -30,10 +26,10 @@ from evenflow.spark.state.files import (
     read_footer,
     write_state,
 )
-from evenflow.spark.state.lock import release_lock, take_lock
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Owners
 from evenflow.spark.state.schema import EXPIRES, StateLayout
 from evenflow.spark.state.worker_task import Task, TaskSpec
+from evenflow.storage import locate, open_storage
 
 LAYOUT = StateLayout(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]))
 
@@ -66,7 +62,7 @@ def test_the_newest_row_of_a_key_is_found(batches: list[dict[Any, Any]], piece: 
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_files, "GROUP_ROWS", piece)
-        root, files = Path(folder), []
+        root, files = open_storage(folder), []
         expected: dict[Any, Any] = {}
         for number, batch in enumerate(batches):
             table = rows(number, [(hashed, key, value) for (hashed, key), value in batch.items()])
@@ -87,19 +83,21 @@ def test_the_newest_row_of_a_key_is_found(batches: list[dict[Any, Any]], piece: 
 def test_what_the_footer_says(tmp_path: Path) -> None:
     table = rows(3, [(-1, 1, 10), (5, 2, None)])
     times = pa.array([None, 77], pa.int64()).cast(pa.timestamp("us", "UTC"))
-    written = write_state(tmp_path, table.set_column(4, "__evenflow_until", times), 2, 3, 1)
-    assert read_footer(tmp_path, written.name, written.bytes) == written
+    written = write_state(open_storage(tmp_path), table.set_column(4, "__evenflow_until", times), 2, 3, 1)
+    assert read_footer(open_storage(tmp_path), written.name, written.bytes) == written
     assert (written.rows, written.first, written.last, written.worker, written.earliest) == (2, 2, 3, 1, 77)
     assert np.flatnonzero(written.buckets).tolist() == [0, STATE_BUCKETS - 1]
 
 
 def test_damage_is_seen(tmp_path: Path) -> None:
-    written = write_state(tmp_path, rows(0, [(hashed, hashed, 1) for hashed in range(5000)]), 0, 0, 0)
+    written = write_state(
+        open_storage(tmp_path), rows(0, [(hashed, hashed, 1) for hashed in range(5000)]), 0, 0, 0
+    )
     path = tmp_path / written.name
     content = path.read_bytes()
 
     def look() -> None:
-        reader = StateReader(tmp_path, [written], ["k"], Cache())
+        reader = StateReader(open_storage(tmp_path), [written], ["k"], Cache())
         reader.find(np.arange(5000), [pa.array(range(5000))]).states(["v"])
 
     look()
@@ -175,36 +173,20 @@ def test_a_worker_needs_the_files_of_its_buckets() -> None:
     assert needed_by([], owners) == ((), ())
 
 
-def test_one_query_at_a_time(tmp_path: Path) -> None:
-    take_lock(tmp_path, "a")
-    take_lock(tmp_path, "a")
-    with pytest.raises(EvenflowError, match="one query at a time"):
-        take_lock(tmp_path, "b")
-    program = (
-        "import sys; from pathlib import Path; from evenflow.spark.state.lock import take_lock\n"
-        "try: take_lock(Path(sys.argv[1]), 'c')\n"
-        "except ValueError as error: sys.exit(str(error))"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert f"process {os.getpid()}" in refused.stderr
-    release_lock(tmp_path, "a")
-    assert subprocess.run(command, check=False).returncode == 0
-
-
 def test_newest_rows_of_keys_that_share_a_hash() -> None:
     table = pa.concat_tables([rows(0, [(1, 1, 10), (1, 2, 20)]), rows(1, [(1, 1, 11)])])
     assert newest_rows(table, ["k"]).column("v").to_pylist() in ([11, 20], [20, 11])
 
 
 def test_merged_files_leave_the_memory(tmp_path: Path) -> None:
-    files = [write_state(tmp_path / name, rows(0, [(1, 1, 1)]), 0, 0, 0) for name in ("a", "b", "b")]
+    files = [
+        write_state(open_storage(tmp_path / name), rows(0, [(1, 1, 1)]), 0, 0, 0) for name in ("a", "b", "b")
+    ]
     cache = Cache()
     for name, file in zip(("a", "b", "b"), files, strict=True):
-        cache.row_group(tmp_path / name, file, 0)
+        cache.row_group(open_storage(tmp_path / name), file, 0)
     size = cache.bytes
-    cache.retain(tmp_path / "b", files[2:])
+    cache.retain(open_storage(tmp_path / "b"), files[2:])
     assert [Path(where).name for where, _ in cache.row_groups] == [Path(files[n].name).name for n in (0, 2)]
     assert cache.bytes == size * 2 // 3
 
@@ -228,11 +210,12 @@ def test_a_key_expires_although_another_with_its_hash_had_rows(tmp_path: Path) -
     table = rows(0, [(5, 1, 10), (5, 2, 20), (6, 3, 30)])
     due = pa.array([1, 1, 1], pa.int64()).cast(pa.timestamp("us", "UTC"))
     table = table.set_column(table.schema.get_field_index(EXPIRES), EXPIRES, due)
-    file = write_state(tmp_path, table, 0, 0, 0)
+    file = write_state(open_storage(tmp_path), table, 0, 0, 0)
     work = TaskSpec(
         processor=Silent(),
         name="Silent",
-        root=str(tmp_path),
+        root=locate(tmp_path),
+        epoch=1,
         batch=1,
         layout=Layout(keys=(0, 1), key_names=("hash", "k"), rows=(1,), row_names=("k",)),
         state=LAYOUT,
@@ -247,6 +230,6 @@ def test_a_key_expires_although_another_with_its_hash_had_rows(tmp_path: Path) -
     done = Task(work, 0).run([arrived])
     assert (done.touched, done.expired, done.forgotten) == (3, 2, 2)
     assert done.state is not None
-    kept = StateReader(tmp_path, [done.state, file], ["k"])
+    kept = StateReader(open_storage(tmp_path), [done.state, file], ["k"])
     found = kept.find(np.array([5, 5, 6]), [pa.array([1, 2, 3], pa.int64())]).states(["v"])
     assert found == [(12,), None, None]

@@ -274,7 +274,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"keep": "a while"}, "keep is 'a while'"),
     ({"heartbeat": "0 seconds"}, "heartbeat is '0 seconds'"),
     ({"using": Late(1)}, "event_time is None"),
-    ({"state": "s3://bucket/state"}, "state is 's3://bucket/state'"),
+    ({"state": "hdfs://name/state"}, "state is 'hdfs://name/state'; hdfs is not supported"),
     ({"schema": "n interval day"}, "staged output"),
     ({"key": "kye"}, "'kye'"),
 ]

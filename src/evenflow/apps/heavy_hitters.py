@@ -258,7 +258,12 @@ class HeavyHittersApp(App):
         file, scheme = setup.folder / PLAN_FILE, setup.scheme
         if setup.at_once and file.exists():
             plan = Plan.from_json(file.read_text())
-        elif not setup.at_once and scheme.plannable and setup.mode != "online" and not scheme.counts_keys:
+        elif (
+            not setup.at_once
+            and scheme.plannable
+            and setup.mode not in ("online", "repartition")
+            and not scheme.counts_keys
+        ):
             plan = scheme.plan(setup.workers)
         else:
             return None

@@ -167,6 +167,7 @@ def moved(
     from evenflow.owners import Ownership
     from evenflow.spark import stateful
     from evenflow.spark.state.table import history
+    from evenflow.storage import open_storage
 
     distinct, rows = (5000, 20_000) if quick else (50_000, 300_000)
     keys = zipf_parts(1.0, distinct, rows, 1, seed=4)[0]
@@ -180,7 +181,7 @@ def moved(
             write_part(parts, 0, keys)
             query = stateful(stream(spark, parts), "k", Window(), OUTPUT, state, workers, scheme).start(drain)
             query.processAllAvailable()
-            held, whole = next(history(state))[1].ownership, sum(query.loads().written)
+            held, whole = next(history(open_storage(state)))[1].ownership, sum(query.loads().written)
             query.rescale(workers + 1)
             write_part(parts, 1, known[:1])
             query.processAllAvailable()

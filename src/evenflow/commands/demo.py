@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("key", "fill")
 NAMES = {"key": "hashing", "fill": "evenflow"}
+HASHING = "Hashing is Spark's own, as in repartition(n, key)."
 WORDS = Path("examples/data/sotu_words.parquet")
 DRIFT = "drift:z=1.2,keys=1e5,share=0.3,steps=6,seed=3"
 BATCHES = 5
@@ -128,7 +129,7 @@ def demo(
     from evenflow.report.demo import draw_before_and_after, write_demo
     from evenflow.report.style import save
 
-    write_demo(streams, work, html, hash_note(streams))
+    write_demo(streams, work, html, HASHING)
     if figure is not None:
         save(lambda: draw_before_and_after(streams[0]), figure)
     if as_json:
@@ -201,7 +202,7 @@ def _run(
 
     opened = open_input(spark, stream.source, ["key"], rows_per_batch=rows)
     start = time.perf_counter()
-    mode = "planned" if scheme == "key" else "online"  # online routers adapt from the first row
+    mode = "repartition" if scheme == "key" else "online"  # online routers adapt from the first row
     name = f"{stream.name}, {NAMES[scheme]}"
     job = Job(
         opened, Counting(work=work), workers, scheme_named(scheme), mode,
@@ -232,28 +233,13 @@ def comparison(streams: list[Stream], work: float) -> Table:
         f"The same rows, {work:g} microseconds of work each",
         ("stream", "placed by", "rows", "max/mean load", "busiest worker (s)", "total (s)"),
         lines,
-        note=hash_note(streams),
+        note=HASHING,
     )
-
-
-def hash_note(streams: list[Stream]) -> str:
-    """Return what hashing means here, and what Spark's own hash would have done with the same rows."""
-    note = "Hashing is key grouping: each key on the worker that evenflow's hash of it selects."
-    known = [
-        f"{run.seen.hashed_max_over_mean:.2f} ({stream.name})"
-        for stream in streams
-        if (run := stream.runs.get("key")) and run.seen.hashed_max_over_mean is not None
-    ]
-    if not known:
-        return note
-    found = " and ".join(known)
-    return f"{note} Spark's own, repartition(n, key), would put the fullest at {found} of the mean."
 
 
 def _as_json(stream: Stream, run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {"stream": stream.name, "scheme": run.scheme, "rows_per_worker": run.seen.rows}
     found |= {"max_over_mean": run.seen.max_over_mean, "busy_seconds": run.seen.busy}
-    found |= {"spark_hash_max_over_mean": run.seen.hashed_max_over_mean}
     return found | {"seconds": run.seconds}
 
 

@@ -72,7 +72,9 @@ def run(
     scheme: Annotated[
         str, typer.Option(help="Scheme, with parameters after a colon.", autocompletion=complete_scheme)
     ] = "fill",
-    mode: Annotated[str, typer.Option(help="auto, planned or online.")] = "auto",
+    mode: Annotated[
+        str, typer.Option(help="auto, planned, online, or repartition: as Spark does, with --scheme key.")
+    ] = "auto",
     app: Annotated[
         str,
         typer.Option(

@@ -96,12 +96,7 @@ class Control:
 
     def remove_drafts(self) -> None:
         """Remove the temporary files of killed processes; object stores have none."""
-        if not self.location.is_local:
-            return
-        with contextlib.suppress(OSError):
-            for path in self.folder.iterdir():
-                if path.name.startswith(".") and path.is_file():
-                    path.unlink(missing_ok=True)
+        self.storage.remove_drafts()
 
 
 def local_path(folder: str | Path, argument: str = "control") -> Path:

@@ -26,6 +26,7 @@ from evenflow.dashboard.queries import Queries, Query
 from evenflow.errors import EvenflowError
 from evenflow.extras import require
 from evenflow.history.events import without_paths
+from evenflow.storage import open_storage
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -208,10 +209,10 @@ def act(query: Query, action: str, body: dict[str, Any]) -> str:
     from evenflow.spark.state.requests import request_rebalance, request_rescale
 
     if action == "rescale":
-        request_rescale(root.path, control, body.get("workers"))  # type: ignore[arg-type]
+        request_rescale(open_storage(root), control, body.get("workers"))  # type: ignore[arg-type]
         return f"{body['workers']} workers from the next batch on"
     if action == "rebalance":
-        request_rebalance(root.path, control)
+        request_rebalance(open_storage(root), control)
         return "the keys are balanced anew before the next batch"
     raise EvenflowError(f"there is no action {action!r}; use rescale or rebalance.")
 

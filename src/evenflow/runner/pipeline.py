@@ -91,7 +91,6 @@ class Progress:
     batches: int = 0
     rows: list[int] = field(default_factory=list)
     last: BatchStats | None = None
-    hashed: list[int] = field(default_factory=list)  # rows per worker, had Spark's own hash placed them
     seconds: float = 0.0  # of the last batch
     view: View = field(default_factory=dict)
     worked: dict[tuple[Any, ...], tuple[int, float]] = field(default_factory=dict)  # rows, seconds
@@ -109,11 +108,6 @@ class Progress:
 
     def _fullest(self, rows: Sequence[int]) -> float:
         return max(rows, default=0) * self.workers / max(1, sum(rows))
-
-    @property
-    def hashed_max_over_mean(self) -> float | None:
-        """The same if ``repartition(workers, key)`` had placed the rows; None if that was not counted."""
-        return self._fullest(self.hashed) if self.hashed else None
 
     @property
     def last_max_over_mean(self) -> float | None:
@@ -426,9 +420,6 @@ def _update(query: Any, seen: Progress, setup: AppSetup) -> None:
                 if batch.total:
                     seen.last, seen.batches = batch, seen.batches + 1
                     seen.rows = [old + int(new) for old, new in zip(seen.rows, batch.rows, strict=True)]
-                    if batch.hashed is not None:
-                        before = seen.hashed or [0] * seen.workers
-                        seen.hashed = [old + int(new) for old, new in zip(before, batch.hashed, strict=True)]
                     seen.seconds = progress.durationMs.get("triggerExecution", 0) / 1000
                     seen.view = _saved_view(setup.folder).view
                     _take_busy(seen, setup)

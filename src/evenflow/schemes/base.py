@@ -113,6 +113,7 @@ class Scheme(ABC):
     needs_reports: ClassVar[bool] = False  # does it use feedback from the workers?
     plannable: ClassVar[bool] = False  # can its decisions be tabulated before rows arrive?
     counts_keys: ClassVar[bool] = False  # does that table depend on key frequencies?
+    only_hashes: ClassVar[bool] = False  # is a worker chosen by the hash of its key, and by nothing else?
     rescales: ClassVar[bool] = False  # can a running router change its number of workers?
     learns: ClassVar[bool] = False  # do routers hand on what they know to those of the next micro-batch?
     forgets: ClassVar[bool] = False  # does it forget by itself, so that nothing is aged when handed on?

@@ -94,6 +94,8 @@ LONGEST = 8.0  # limits are stretched at most so far
 BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
+AHEAD = 64  # messages that are counted and looked up before the first of them is routed
+SPAN = 16  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
 
@@ -248,6 +250,20 @@ class FillState(NamedTuple):
     homes: Homes
 
 
+class Ahead(NamedTuple):
+    """Scratch space of a call: what the next messages will need, and what a search for a worker may skip."""
+
+    seen: Int32Array  # recent rows of a message's key before it
+    home: Int32Array  # of the key's bucket
+    entry: Int32Array  # of the key in the table of homes, or -1
+    earliest: Float64Array  # by span of workers: a time before which none of them is free
+
+
+def _new_scratch(workers: int) -> Ahead:
+    numbers = np.empty((3, AHEAD), np.int32)
+    return Ahead(numbers[0], numbers[1], numbers[2], np.full(-(-workers // SPAN), -np.inf))
+
+
 MESSAGES = 0
 SINCE = 1  # messages since the levels were reset
 COUNTED = 2  # messages in the cells
@@ -308,6 +324,7 @@ class FillRouter(Router):
             keys,
             out,
             self.state,
+            _new_scratch(self.workers),
             self.place.salt,
             scheme.epsilon,
             scheme.queue,
@@ -480,26 +497,31 @@ def rescaled_buckets(
     total = float(weights.sum()) + homes.size  # a bucket weighs at least one message: keys may still come
     weight = weights + 1.0
     target = shares / shares.sum() * total
-    carried = np.bincount(homes, weight, max(before, workers))
+    carried = np.bincount(homes, weight, max(before, workers)).astype(np.float64)
     if workers < before:
         for bucket in sorted(np.flatnonzero(homes >= workers), key=lambda b: -weight[b]):
             room = int(np.argmax(target - carried[:workers]))
             homes[bucket] = room
             carried[room] += weight[bucket]
         return homes
-    for joined in range(before, workers):
-        for bucket in np.argsort(-weight, kind="stable"):
-            home = homes[bucket]
-            fits = carried[home] - weight[bucket] >= target[home] - weight[bucket] / 2
-            if (
-                home < before
-                and fits
-                and carried[joined] + weight[bucket] <= target[joined] + weight[bucket] / 2
-            ):
+    _give_to_joined(homes, weight, np.argsort(-weight, kind="stable"), carried, target, before)
+    return homes
+
+
+@kernel
+def _give_to_joined(
+    homes: Int32Array, weight: Float64Array, heaviest_first: Int64Array, carried: Float64Array,
+    target: Float64Array, before: int,
+) -> None:  # fmt: skip
+    """Fill new workers one by one with the heaviest buckets that their homes can spare."""
+    for joined in range(before, target.size):
+        for bucket in heaviest_first:
+            home, half = homes[bucket], weight[bucket] / 2
+            spared = carried[home] - weight[bucket] >= target[home] - half
+            if home < before and spared and carried[joined] + weight[bucket] <= target[joined] + half:
                 homes[bucket] = joined
                 carried[home] -= weight[bucket]
                 carried[joined] += weight[bucket]
-    return homes
 
 
 @inlined
@@ -576,22 +598,44 @@ def _home_in_turn(
 ) -> int:
     """Return the first home that is free by ``enough``, or the first to be free; point at it.
 
-    Homes above the ``highest`` level are passed over, unless all are.
+    Homes above the ``highest`` level are passed over, unless all are. The first four are compared without
+    branches, which would be mispredicted; in a smaller ring some are seen twice, which changes nothing.
     """
-    node = homes.current[entry]
-    first = -1
-    for _ in range(min(homes.size[entry], LOOK)):
-        worker = homes.worker[node]
-        if levels[worker] <= highest:
-            if free[worker] <= enough:
-                first = node
+    current = np.uint64(homes.current[np.uint64(entry)])
+    second = np.uint64(homes.after[current])
+    third = np.uint64(homes.after[second])
+    fourth = np.uint64(homes.after[third])
+    size = homes.size[np.uint64(entry)]
+    node, at = current, _when(homes, current, free, levels, highest)
+    node, at = _sooner(node, at, second, _when(homes, second, free, levels, highest), enough)
+    node, at = _sooner(node, at, third, _when(homes, third, free, levels, highest), enough)
+    node, at = _sooner(node, at, fourth, _when(homes, fourth, free, levels, highest), enough)
+    if (at > enough) & (size > 4):
+        following = np.uint64(homes.after[fourth])
+        for _ in range(4, min(size, LOOK)):
+            node, at = _sooner(node, at, following, _when(homes, following, free, levels, highest), enough)
+            if at <= enough:
                 break
-            if first < 0 or free[worker] < free[homes.worker[first]]:
-                first = node
-        node = homes.after[node]
-    if first >= 0:
-        homes.current[entry] = first
-    return homes.worker[homes.current[entry]]
+            following = np.uint64(homes.after[following])
+    homes.current[np.uint64(entry)] = node
+    return homes.worker[node]
+
+
+@inlined
+def _when(homes: Homes, node: np.uint64, free: Float64Array, levels: Float64Array, highest: float) -> float:
+    """Return when a home is free, or never if it is above the highest level."""
+    worker = np.uint64(homes.worker[node])
+    at, level = free[worker], levels[worker]
+    return at if level <= highest else np.inf
+
+
+@inlined
+def _sooner(
+    node: np.uint64, at: float, other: np.uint64, other_at: float, enough: float
+) -> tuple[np.uint64, float]:
+    """Return the other home and when it is free if that is sooner and the first is not free enough."""
+    better = (at > enough) & (other_at < at)
+    return other if better else node, other_at if better else at
 
 
 @inlined
@@ -605,25 +649,41 @@ def _is_home(homes: Homes, entry: int, worker: int) -> bool:
 
 
 @inlined
-def _first_free(free: Float64Array, levels: Float64Array, highest: float) -> int:
-    """Return the first worker to be free of those that may take a row; there is always one."""
+def _first_free(free: Float64Array, levels: Float64Array, highest: float, earliest: Float64Array) -> int:
+    """Return the first worker to be free of those that may take a row; there is always one.
+
+    ``earliest`` has a time before which no worker of a span is free: workers are never free earlier than
+    they were, so that what was true once remains true, and most spans need not be looked at again.
+    """
     first = -1
-    for worker in range(free.size):
-        if levels[worker] <= highest and (first < 0 or free[worker] < free[first]):
-            first = worker
+    at = np.inf
+    for span in range(earliest.size):
+        if earliest[span] < at:
+            lowest = np.inf
+            for worker in range(span * SPAN, min((span + 1) * SPAN, free.size)):
+                lowest = min(lowest, free[worker])
+                if levels[worker] <= highest and free[worker] < at:
+                    first, at = worker, free[worker]
+            earliest[span] = lowest
     return first
 
 
 @inlined
 def _next_hash(
-    free: Float64Array, levels: Float64Array, hashed: np.uint64, opened: int, enough: float, highest: float
+    free: Float64Array,
+    levels: Float64Array,
+    hashed: np.uint64,
+    opened: int,
+    enough: float,
+    highest: float,
+    earliest: Float64Array,
 ) -> int:
     """Return the first of the key's next hashes that has room, or of all workers the first to be free."""
     for index in range(opened, opened + REACH):
         worker = to_range(mix(hashed + np.uint64(index) * GOLDEN), free.size)
         if free[worker] <= enough and levels[worker] <= highest:
             return worker
-    return _first_free(free, levels, highest)
+    return _first_free(free, levels, highest, earliest)
 
 
 @inlined
@@ -659,24 +719,16 @@ def _stretch(opened: float, filled: int, cells: int) -> float:
 
 
 @inlined
-def _queue_up(state: FillState, worker: int, key: np.uint64, now: float) -> None:
+def _queue_up(state: FillState, worker: np.uint64, key: np.uint64, now: float) -> None:
     """Add a row to a worker's load and queue, and count it in the vote for the key that leads there."""
-    weight = state.weights[worker]
+    weight, free, leader = state.weights[worker], state.free[worker], state.leader[worker]
     state.levels[worker] += weight
     state.loads[worker] += 1
-    if state.free[worker] <= now:
-        state.leader[worker] = key
-        state.lead[worker] = weight
-        state.free[worker] = now + weight
-        return
-    state.free[worker] += weight
-    if state.leader[worker] == key:
-        state.lead[worker] += weight
-    elif state.lead[worker] >= weight:
-        state.lead[worker] -= weight
-    else:
-        state.leader[worker] = key
-        state.lead[worker] = weight
+    state.free[worker] = max(free, now) + weight
+    lead = state.lead[worker] + (weight if leader == key else -weight)
+    changes = (free <= now) | (lead < 0)
+    state.lead[worker] = weight if changes else lead
+    state.leader[worker] = key if changes else leader
 
 
 @kernel
@@ -684,6 +736,7 @@ def _route(
     keys: UInt64Array,
     out: Int32Array,
     state: FillState,
+    ahead: Ahead,
     salt: np.uint64,
     epsilon: float,
     queue: float,
@@ -691,70 +744,110 @@ def _route(
     price: float,
     alone: bool,
 ) -> None:
-    levels, free = state.levels, state.free
-    homes = state.homes
-    cells = state.cells
+    levels, free, homes, cells = state.levels, state.free, state.homes, state.cells
     n = levels.size
-    width = cells.size // state.buckets.size
     messages, since, counted = state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED]
     further, filled = state.counts[OPENED], state.counts[FILLED]
-    for i in range(keys.size):
-        key = keys[i]
-        hashed = mix(key ^ salt)
-        cell = to_range(hashed, cells.size)
-        seen = cells[cell]
-        cells[cell] = seen + 1
-        messages += 1
-        since += 1
-        counted += 1
-        filled += np.int64(seen == 0)
-        average = since / n
-        now = _now(average, epsilon)
-        slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
+    stretch = 1.0  # at most what _stretch returns now
+    start = 0
+    while start < keys.size:
+        until_halved = max(1, int(np.ceil(2 * recent * n - counted)))
+        end = min(start + AHEAD, start + until_halved, keys.size)
+        _look_ahead(state, keys[start:end], salt, ahead)
+        known = True  # whether the table is the one that was looked at ahead
+        for i in range(start, end):
+            key = keys[i]
+            seen = int(ahead.seen[i - start])
+            messages += 1
+            since += 1
+            counted += 1
+            average = since / n
+            now = _now(average, epsilon)
+            slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
+            if seen == 0:
+                filled += 1
+                stretch = 1.0
 
-        entry = table_find(homes.table, key)
-        if entry < 0:
-            worker = np.int64(state.buckets[cell // width])
-            opened = 1
-        else:
-            worker = np.int64(_home_in_turn(homes, entry, free, levels, now + TURN, average + slack))
-            opened = homes.size[entry]
-            homes.used[entry] = messages
+            entry = int(ahead.entry[i - start]) if known else int(table_find(homes.table, key))
+            if entry < 0:
+                worker = np.uint64(ahead.home[i - start])
+                opened = 1
+            else:
+                worker = np.uint64(_home_in_turn(homes, entry, free, levels, now + TURN, average + slack))
+                opened = int(homes.size[np.uint64(entry)])
+                homes.used[np.uint64(entry)] = messages
 
-        if free[worker] > now or levels[worker] > average + NEW_SLACK * slack:
-            new = alone and seen == 0
-            part = (seen + 1.0) * n / (counted * opened) if seen >= CERTAIN else 0.0
+            new = alone & (seen == 0)
             most = min(queue, max(ALWAYS, 0.5 * slack))
             wait = free[worker] - now
-            limit = most * _patience(part, new)
-            bursts = state.leader[worker] == key and min(state.lead[worker], wait) > BURST * most
-            high = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
-            early = bursts or levels[worker] > high
-            if not new and (early or wait > limit):
-                limit *= _stretch(price * further, filled, cells.size)
-            if early or wait > limit:
-                highest = average + slack
-                if alone:
-                    other = _first_free(free, levels, highest)
-                else:
-                    other = _next_hash(free, levels, hashed, opened, now + limit, highest)
-                if levels[worker] > highest or free[other] + GAIN <= free[worker]:
-                    if entry < 0 or not _is_home(homes, entry, other):
-                        if entry < 0:
-                            entry = _new_entry(homes, key)
-                            homes.used[entry] = messages
-                            if not new:
-                                _add_home(homes, entry, int(worker))
-                        _add_home(homes, entry, other)
-                        further += np.int64(homes.size[entry] > 1)
-                    worker = np.int64(other)
+            bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > BURST * most)
+            high = average + slack * (NEW_SLACK if new else HOT_SLACK)
+            waits = _may_leave(wait, most, stretch, new, seen, n, counted * opened)
+            if waits | bursts | (levels[worker] > high):
+                part = (seen + 1.0) * n / (counted * opened) if seen >= CERTAIN else 0.0
+                limit = most * _patience(part, new)
+                high = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
+                early = bursts or levels[worker] > high
+                if not new and (early or wait > limit):
+                    if stretch == 1.0:
+                        stretch = _stretch(price * further, filled, cells.size)
+                    limit *= stretch
+                if early or wait > limit:
+                    highest = average + slack
+                    if alone:
+                        other = _first_free(free, levels, highest, ahead.earliest)
+                    else:
+                        hashed = mix(key ^ salt)
+                        other = _next_hash(free, levels, hashed, opened, now + limit, highest, ahead.earliest)
+                    if levels[worker] > highest or free[other] + GAIN <= free[worker]:
+                        if entry < 0 or not _is_home(homes, entry, other):
+                            if entry < 0:
+                                entry = int(_new_entry(homes, key))
+                                homes.used[entry] = messages
+                                known = False
+                                if not new:
+                                    _add_home(homes, entry, int(worker))
+                            known &= homes.free[0] >= 0  # else another entry will be evicted
+                            _add_home(homes, entry, other)
+                            if homes.size[entry] > 1:
+                                further += 1
+                                stretch = 1.0
+                        worker = np.uint64(other)
 
-        _queue_up(state, int(worker), key, now)
-        out[i] = worker
+            _queue_up(state, worker, key, now)
+            out[i] = worker
         if counted >= 2 * recent * n:
             counted = _halve(cells)
+        start = end
     state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED] = messages, since, counted
     state.counts[OPENED], state.counts[FILLED] = further, filled
+
+
+@inlined
+def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> None:
+    """Count the next messages and look up their keys, so that cache misses overlap."""
+    cells, buckets = state.cells, state.buckets
+    for i in range(keys.size):
+        hashed = mix(keys[i] ^ salt)
+        cell = np.uint64(to_range(hashed, cells.size))
+        seen = cells[cell]
+        cells[cell] = seen + 1
+        ahead.seen[i] = seen
+        ahead.home[i] = buckets[np.uint64(to_range(hashed, buckets.size))]
+        ahead.entry[i] = table_find(state.homes.table, keys[i])
+
+
+@inlined
+def _may_leave(wait: float, most: float, stretch: float, new: bool, seen: int, n: int, counted: int) -> bool:
+    """Return whether a row may wait for longer than its limit, without a division or a root.
+
+    False is certain: ``stretch`` is at most the true one, and squares are compared with a margin.
+    """
+    limit = most * (NEW_PATIENCE if new else stretch)
+    weight = (seen + 1) * n if seen >= CERTAIN else 0
+    return (wait > limit) | (
+        (wait > 0) & (wait * wait * weight > (1 - 1e-9) * LIGHT * limit * limit * counted)
+    )
 
 
 @inlined

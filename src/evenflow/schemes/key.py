@@ -43,6 +43,7 @@ class Key(Scheme):
     summary = "hash the key: one worker per key, no balancing"
     splits_keys = False
     plannable = True
+    only_hashes = True
 
     def new_router(self, place: RouterPlace) -> KeyRouter:
         """Return a router for key grouping."""

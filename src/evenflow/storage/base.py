@@ -31,7 +31,7 @@ class Storage(ABC):
 
     def __init__(self, location: Location):
         self.location = location
-        self.requests = 0  # made so far, without repetitions of failed ones
+        self.requests = 0  # made so far, without repetitions of failed ones; of a folder, calls
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.location)!r})"
@@ -40,9 +40,9 @@ class Storage(ABC):
     def put(self, name: str, content: bytes) -> None:
         """Write an object, replacing one that is there."""
 
+    @abstractmethod
     def open_sink(self, name: str) -> Any:
-        """Return a file-like object whose content is written, as an object, when it is closed."""
-        raise NotImplementedError
+        """Return a file-like object whose content becomes an object when it is closed, and lasts."""
 
     @abstractmethod
     def create(self, name: str, content: bytes) -> bool:
@@ -82,6 +82,10 @@ class Storage(ABC):
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; those that are missing are ignored."""
+
+    def remove_drafts(self, below: str = "") -> None:
+        """Remove what killed writers left directly below a name; object stores show none of it."""
+        return
 
     def is_empty(self, below: str = "") -> bool:
         """Return whether there is no object below a name."""

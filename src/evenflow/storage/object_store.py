@@ -192,25 +192,41 @@ class _Sink:
         self.store, self.name = store, name
         self.waiting = io.BytesIO()
         self.upload: Any = None
-        self.content: bytes | None = None  # of an upload in one request
+        self.sent = 0
+        self.closed = False
 
-    def write(self, content: Any) -> None:
+    def write(self, content: Any) -> int:
         """Add bytes."""
-        self.waiting.write(content)
+        written = self.waiting.write(content)
         if self.waiting.tell() >= PART_BYTES:
             if self.upload is None:
                 self.upload = self.store.open_upload(self.name)
             self._send()
+        return written
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self.sent + self.waiting.tell()
+
+    def flush(self) -> None:
+        """Do nothing before a part is full."""
+
+    def abort(self) -> None:
+        """Give up; the store forgets parts of uploads that are never finished by the rules of its bucket."""
+        self.closed = True
 
     def _send(self) -> None:
         content, self.waiting = self.waiting.getvalue(), io.BytesIO()
+        self.sent += len(content)
         self.store.call("write", self.name, lambda: self.upload.write(content))
 
     def close(self) -> None:
         """Finish the upload."""
+        if self.closed:
+            return
+        self.closed = True
         if self.upload is None:
-            self.content = self.waiting.getvalue()
-            self.store.put(self.name, self.content)
+            self.store.put(self.name, self.waiting.getvalue())
             return
         self._send()
         self.store.call("write", self.name, self.upload.close)

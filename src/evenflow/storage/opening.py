@@ -20,16 +20,20 @@ def open_storage(place: str | Path, argument: str = "control") -> Storage:
     (True, False, b'first')
     """
     location = locate(place, argument)
+    key = (str(location), tuple(sorted(location.options.items())))
+    found = _OPEN.get(key)
+    if found is None:
+        if len(_OPEN) >= _MOST_OPEN:
+            _OPEN.clear()
+        found = _OPEN[key] = _opened(location)
+    return found
+
+
+def _opened(location: Location) -> Storage:
     if location.is_local:
         from evenflow.storage.folder import Folder
 
         return Folder(location)
-    key = (str(location), tuple(sorted(location.options.items())))
-    found = _OPEN.get(key)
-    if found is None:
-        from evenflow.storage.object_store import ObjectStore
+    from evenflow.storage.object_store import ObjectStore
 
-        if len(_OPEN) >= _MOST_OPEN:
-            _OPEN.clear()
-        found = _OPEN[key] = ObjectStore(Location(location))
-    return found
+    return ObjectStore(Location(location))

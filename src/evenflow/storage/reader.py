@@ -13,10 +13,10 @@ BUFFER = 1 << 22  # bytes per request when a file is read from front to back
 class ObjectFile(io.RawIOBase):
     """An object of a known size."""
 
-    def __init__(self, storage: Storage, name: str):
+    def __init__(self, storage: Storage, name: str, size: int | None = None):
         self.storage = storage
         self.object = name
-        self.size = storage.size(name)
+        self.size = storage.size(name) if size is None else size
         self.at = 0
 
     def readable(self) -> bool:

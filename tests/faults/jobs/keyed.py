@@ -183,12 +183,14 @@ def main(folder: Path, kills: dict[int, str], master: str) -> None:
             running[0].rescale(SIZES[batch // 3 % len(SIZES)])
 
     using = Remember(str(folder), kills)
+    place = os.environ.get("EVENFLOW_STATE", str(folder / "state"))
     writer = stateful(
-        stream, "key", using, OUTPUT, folder / "state", 3, "explicit", event_time="ts", order_by="number"
-    )
+        stream, "key", using, OUTPUT, place, 3, "explicit", event_time="ts", order_by="number",
+        checkpoint=folder / "state" / "_checkpoint",
+    )  # fmt: skip
     running.append(writer.start(sink, availableNow=True))
     running[0].awaitTermination()
-    state = sorted(([*row] for row in read_state(spark, folder / "state").collect()), key=str)
+    state = sorted(([*row] for row in read_state(spark, place).collect()), key=str)
     (folder / "state.json").write_text(json.dumps(state))
     spark.stop()
 

@@ -200,9 +200,9 @@ class AggregateQuery(AggregateLayout):
 def has_one_owner(placed: Placed) -> bool:
     """Return whether all rows of each key are on one worker, so that there is nothing to merge.
 
-    Only a plan guarantees that: online routers at different sources may temporarily choose different owners.
+    Online routers at different sources may temporarily choose different owners; a plan or a hash does not.
     """
-    return placed.plan is not None and placed.plan.splits == 0
+    return placed.mode == "repartition" or (placed.plan is not None and placed.plan.splits == 0)
 
 
 def _check_declaration(using: Any, schema: Schema) -> tuple[T.StructType, T.StructType]:

@@ -54,9 +54,10 @@ def balance(
         Number of partitions. Default: that of ``plan``, else ``spark.sql.shuffle.partitions``.
     scheme : str or Scheme
         ``"fill"``, ``"d-choices"``, ``"explicit:algorithm=scan"``, ... ; ``evenflow schemes`` lists them.
-    mode : {"auto", "planned", "online"}
+    mode : {"auto", "planned", "online", "repartition"}
         "planned" counts the keys in an eager first pass, unless ``plan`` is given; "online" decides row by
-        row as in the papers; "auto" is planned if the scheme supports it, else online.
+        row as in the papers; "auto" is planned if the scheme supports it, else online. "repartition", with
+        ``scheme="key"``, places rows as ``df.repartition(workers, key)`` does, to compare with.
     split : bool
         Whether a hot key may be on several partitions.
     sample : float, optional

@@ -11,6 +11,7 @@ import logging
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from evenflow.control.directory import temporary_control_dir
 from evenflow.errors import EvenflowError
@@ -20,6 +21,7 @@ from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.replanning.plan_join import observe_stream, place_stream
 from evenflow.spark.routing.key_columns import (
     Key,
+    hash_partition,
     helper_name,
     key_hash,
     with_keys,
@@ -39,7 +41,7 @@ def place(df: DataFrame, key: Key, options: PlacementOptions) -> Placed:
     chosen = options.resolve(df)
     if chosen.mode == "planned":
         return _place_planned(df, key, chosen)
-    placed = place_online(df, key, chosen)
+    placed = (_place_as_spark_does if chosen.mode == "repartition" else place_online)(df, key, chosen)
     if df.isStreaming:
         return replace(placed, frame=observe_stream(placed))
     return placed
@@ -55,6 +57,17 @@ def stay(df: DataFrame, key: Key, plan: JoinPlan) -> Placed:
     return Placed(
         keyed, worker, plan.workers, keys, df.columns, "planned", as_scheme("fill"), None, reasons, stays=True
     )
+
+
+def _place_as_spark_does(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
+    """Choose the workers that ``df.repartition(workers, key)`` chooses."""
+    keyed, keys = with_keys(df, key)
+    worker = helper_name(keyed, "worker")
+    frame = keyed.select("*", F.expr(hash_partition(keys, options.workers)).alias(worker))
+    return Placed(
+        frame, worker, options.workers, keys, df.columns, "repartition", options.scheme, None,
+        list(options.reasons), options.control,
+    )  # fmt: skip
 
 
 def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:

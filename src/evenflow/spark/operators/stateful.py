@@ -12,7 +12,6 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from evenflow.control.directory import local_path
 from evenflow.errors import EvenflowError, nearest
 from evenflow.owners import AutoWorkers, Ownership
 from evenflow.schemes.base import Scheme
@@ -30,6 +29,7 @@ from evenflow.spark.state.query import StatefulWriter
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.schema import StateLayout, check_storable
 from evenflow.spark.worker_python import check_worker_python
+from evenflow.storage import locate
 
 LATE = ("process", "drop")
 CLOCKS = ("processing", "event")
@@ -117,7 +117,7 @@ def stateful(
         raise EvenflowError("df is not a stream; read it with spark.readStream, or use apply on a batch.")
     check_settings(df)
     _check_processor(using)
-    root = local_path(state, "state")
+    root = locate(state, "state")
     auto, first = _initial_workers(df, workers)
     chosen = as_scheme(scheme)
     Ownership.start(chosen, first, seed=seed, auto=auto, speeds=speeds, alpha=alpha)  # checks the arguments
@@ -140,9 +140,9 @@ def stateful(
     for field in outputs:
         check_storable(field.type, field.name, "staged output")
     config = QueryConfig(
-        root=str(root),
+        root=root,
         token=uuid4().hex,
-        control=str(local_path(control or root / "_evenflow")),
+        control=locate(control or root / "_evenflow"),
         checkpoint=str(checkpoint or root / "_checkpoint"),
         processor=using,
         layout=layout,

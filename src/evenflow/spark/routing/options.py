@@ -13,7 +13,7 @@ from evenflow.schemes.base import Scheme
 from evenflow.schemes.spelling import as_scheme
 
 MAX_WORKERS = 100_000  # Spark's driver keeps track of a task each
-MODES = ("auto", "planned", "online")
+MODES = ("auto", "planned", "online", "repartition")
 ORDERS = ("auto", "as-is", "sort", "content")
 PARTITIONS = "spark.sql.shuffle.partitions"
 _ALL_KEYS = "spark.sql.requireAllClusterKeysForDistribution"
@@ -65,6 +65,8 @@ class PlacementOptions:
             )
         if self.mode == "online":
             return "online"
+        if self.mode == "repartition":
+            return self._as_spark_does(scheme, reasons)
         if self.mode == "planned" or self.plan is not None:
             scheme.check_plannable()
             return "planned"
@@ -77,10 +79,24 @@ class PlacementOptions:
         reasons.append(f"auto chose online: {scheme.name} decides row by row and cannot be planned{hears}")
         return "online"
 
+    def _as_spark_does(self, scheme: Scheme, reasons: list[str]) -> str:
+        """Check that only the key's hash is wanted: the baseline, to compare other placements with."""
+        if not scheme.only_hashes:
+            raise EvenflowError(
+                "mode is 'repartition', in which Spark's own hash of the key selects the worker, and "
+                f"scheme is {scheme.name!r}; use scheme='key', or another mode."
+            )
+        if self.plan is not None:
+            raise EvenflowError(
+                "mode is 'repartition', which uses no plan, and plan is given; omit one of the two."
+            )
+        reasons.append("placed as by repartition(workers, key)")
+        return "repartition"
+
 
 @dataclass(frozen=True)
 class ResolvedOptions:
-    """Checked options: the scheme is an object, the mode "planned" or "online"."""
+    """Checked options: the scheme is an object, the mode "planned", "online" or "repartition"."""
 
     workers: int
     scheme: Scheme
@@ -96,9 +112,9 @@ class ResolvedOptions:
 
     def refuse_ignored(self, streaming: bool) -> None:
         """Refuse an option that would have no effect."""
-        if self.sources is not None and self.mode == "planned":
+        if self.sources is not None and self.mode != "online":
             raise EvenflowError(
-                f"sources is {self.sources} but mode is 'planned', which has no routers at the sources; "
+                f"sources is {self.sources} but mode is {self.mode!r}, which has no routers at the sources; "
                 "omit sources, or use mode='online'."
             )
         if self.sample is None:

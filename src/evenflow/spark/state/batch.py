@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -44,7 +44,13 @@ class Batch:
     """Steps 2 to 4 of :mod:`evenflow.spark.state.commit_protocol`."""
 
     def __init__(
-        self, config: QueryConfig, table: StateTable, df: DataFrame, step: Step, elapsed: float | None
+        self,
+        config: QueryConfig,
+        table: StateTable,
+        df: DataFrame,
+        step: Step,
+        elapsed: float | None,
+        requests: Callable[[], int],
     ):
         self.config = config
         self.elapsed = elapsed  # seconds since the previous batch finished
@@ -54,6 +60,7 @@ class Batch:
         self.batch = step.batch
         self.last = table.committed
         self.decision: Decision | None = None
+        self.requests = requests
 
     def run(self) -> Committed:
         """Process the batch and commit it."""
@@ -120,6 +127,7 @@ class Batch:
             processor=config.processor,
             name=config.name,
             root=config.root,
+            epoch=self.table.epoch,
             batch=self.batch,
             layout=config.layout,
             state=config.state,
@@ -170,6 +178,7 @@ class Batch:
         if clock.watermark is not None and watermark is not None:
             watermark = max(watermark, clock.watermark)
         loads = {**self._loads(reports), **_compared(measured, plan, reports)}
+        loads["requests"] = self.requests() + sum(report.requests for report in reports)
         return Committed(
             batch=self.batch,
             query=self.step.query,

@@ -19,7 +19,6 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,10 +31,12 @@ from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.state.batch import Batch, collect_reports, run_without_rows
 from evenflow.spark.state.compaction import FileMerge, needed_by, runs_to_merge
 from evenflow.spark.state.continuity import RequestedBatch, next_step, requested_batch
-from evenflow.spark.state.lock import take_lock
+from evenflow.spark.state.lease import take_lease
 from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.state.query_config import QueryConfig
+from evenflow.spark.state.staged_outputs import ReadFiles
 from evenflow.spark.state.table import Committed, StateTable
+from evenflow.storage import Storage, open_storage
 
 log = logging.getLogger("evenflow.spark.state")
 
@@ -65,16 +66,21 @@ class MicroBatches:
         self._requested: RequestedBatch | None = None  # the last batch that this process completed
         self._logged: set[str] | None = None  # identities of commits that are in the log
         self._hot_keys: HotKeyNotes | None = None
+        self._counted: dict[str, int] = {}  # requests by place, at the last commit
+        self._tasks_requests = 0  # of tasks that ran since then: merged files, outputs
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None, "_requested": None}
 
     def table(self) -> StateTable:
         """Return the state table, opened once per process."""
-        root = Path(self.config.root)
-        take_lock(root, self.config.token)
-        if self._table is None:
-            self._table = StateTable(root, self.config.state, self.config.keep)
+        config = self.config
+        lease = take_lease(config.root, config.token)
+        if self._table is None or self._table.epoch != lease.epoch:
+            table = StateTable(open_storage(config.root, "state"), config.state, config.keep, lease.epoch)
+            if lease.contested:
+                table.claim()
+            self._table = table
         return self._table
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -82,6 +88,7 @@ class MicroBatches:
         try:
             self._run(df, batch)
         except Exception as error:
+            self._table = None  # what is committed is read again
             if _INTERRUPTED in str(error):
                 raise StoppedError(_STOPPED) from None
             why = next((text for text in _UNWRITABLE if text in str(error)), None)
@@ -95,15 +102,17 @@ class MicroBatches:
     def _run(self, df: DataFrame, batch: int) -> None:
         self._began = time.monotonic()
         table = self.table()
-        table.refresh()
         committed = table.committed
         requested = requested_batch(self.config, committed, batch, df.sparkSession, self._requested)
         step = next_step(self.config, committed, requested)
         if not self._finished:
+            table.check_newest()
             table.sweep()  # not before the comparison: a rewind may need these files
-        if step is not None:
-            table.sweep_outputs(step.batch)
-            committed = Batch(self.config, table, df, step, self.elapsed).run()
+        if step is None and committed is not None:
+            check_staged(table.storage, committed)
+        else:
+            assert step is not None
+            committed = Batch(self.config, table, df, step, self.elapsed, self._requests).run()
         assert committed is not None
         self._log_batch(committed, table)
         self.emit(df.sparkSession, committed)
@@ -116,15 +125,23 @@ class MicroBatches:
         """Seconds since this process finished the previous batch."""
         return time.monotonic() - self._finished if self._finished else None
 
+    def _requests(self) -> int:
+        """Return the requests to the stores since the commit before, with the commit to come."""
+        places = (self.config.root, self.config.control, self.config.control / DECISIONS)
+        now = {str(place): open_storage(place).requests for place in places}
+        made = sum(now.values()) - sum(self._counted.get(place, 0) for place in now)
+        made, self._counted, self._tasks_requests = made + self._tasks_requests, now, 0
+        return made
+
     def emit(self, spark: SparkSession, committed: Committed) -> None:
         """Pass the staged outputs of a batch to the sink, for the first time or in a replay."""
-        root = Path(self.config.root)
-        check_staged(root, committed)
-        paths = [str(root / output["name"]) for output in committed.outputs]
-        if paths:
-            outputs = spark.read.schema(self.config.output).parquet(*paths)
+        files = tuple((output["name"], output["bytes"]) for output in committed.outputs)
+        if files:
+            work = ReadFiles(self.config.root, files, self.config.output_arrow)
+            outputs = spark.range(0, len(files), 1, len(files)).mapInArrow(work, self.config.output)
         else:
             outputs = spark.createDataFrame([], self.config.output)
+        self._tasks_requests += len(files)
         self.sink(outputs, committed.batch)
 
     def merge(self, spark: SparkSession, table: StateTable) -> None:
@@ -137,6 +154,7 @@ class MicroBatches:
         owners = Owners.of(Ownership.from_json(committed.ownership, self.config.scheme).plan)
         work = FileMerge(
             self.config.root,
+            table.epoch,
             tuple(self.config.state.key_names),
             tuple(chosen),
             needed_by(chosen, owners),
@@ -145,6 +163,7 @@ class MicroBatches:
         )
         with job_description(spark, f"evenflow: {self.config.name}, merge {len(chosen)} state files"):
             reports = collect_reports(run_without_rows(spark, owners.workers, work), table)
+        self._tasks_requests += sum(report.requests for report in reports)
         merged = [report.state for report in reports if report.state is not None]
         table.commit(committed, merged, chosen)
         swept = table.sweep()
@@ -177,7 +196,7 @@ class MicroBatches:
             state_bytes=sum(file.bytes for file in table.footers.values()),
         )  # fmt: skip
         self._write_plan(control, committed)
-        decisions = Control(Path(self.config.control) / DECISIONS)
+        decisions = Control(self.config.control / DECISIONS)
         for decision in committed.decisions:
             decisions.note("decision", **decision)
         if committed.gap is not None:
@@ -208,15 +227,19 @@ class MicroBatches:
             )
 
 
-def check_staged(root: Path, committed: Committed) -> None:
+def check_staged(storage: Storage, committed: Committed) -> None:
     """Refuse to replay a batch whose staged outputs are missing or truncated."""
+    root = storage.location
     for output in committed.outputs:
-        path = root / output["name"]
-        size = path.stat().st_size if path.exists() else None
+        try:
+            size: int | None = storage.size(output["name"])
+        except FileNotFoundError:
+            size = None
         if size != output["bytes"]:
+            path, place = root / output["name"], str(root)
             found = "is missing" if size is None else f"has {size} bytes of {output['bytes']}"
             raise EvenflowError(
                 f"batch {committed.batch} of the state at {root} has to be emitted again, but its staged "
-                f"output {path} {found}; restore it from a backup, or call rewind_state({str(root)!r}, "
+                f"output {path} {found}; restore it from a backup, or call rewind_state({place!r}, "
                 f"batch={committed.batch - 1}) to process the batch again."
             )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from evenflow.spark.state.owner_lookup import Hashes, Owners
 from evenflow.spark.state.schema import REMOVED
 from evenflow.spark.state.task_report import TaskReport
 from evenflow.spark.task import current_worker
+from evenflow.storage import Location, open_storage
 
 MAX_RUNS = 12
 MAX_SIZE_RATIO = 2.0  # an older run is included if it has at most this many times the rows merged so far
@@ -59,7 +59,8 @@ def needed_by(files: Sequence[StateFile], owners: Owners) -> tuple[tuple[int, ..
 class FileMerge:
     """The task that merges the rows of a worker's keys into one file, keeping the newest row of each key."""
 
-    root: str
+    root: Location
+    epoch: int
     keys: tuple[str, ...]
     files: tuple[StateFile, ...]
     needed: tuple[tuple[int, ...], ...]
@@ -72,13 +73,16 @@ class FileMerge:
             pass
         worker = current_worker()
         try:
-            yield TaskReport(worker, self._merge(worker)).row()
+            requests = open_storage(self.root).requests
+            merged = self._merge(worker)
+            yield TaskReport(worker, merged, requests=open_storage(self.root).requests - requests).row()
         except DamagedFile as error:
             yield TaskReport.for_damaged_file(worker, error).row()
 
     def _merge(self, worker: int) -> StateFile | None:
         files = [self.files[number] for number in self.needed[worker]]
-        reader = StateReader(Path(self.root), files, self.keys, Cache(0))
+        storage = open_storage(self.root)
+        reader = StateReader(storage, files, self.keys, Cache(0))
 
         def own(hashes: Hashes) -> Any:
             return self.owners.of_hashes(hashes) == worker
@@ -89,4 +93,4 @@ class FileMerge:
         if rows is None or not rows.num_rows:
             return None
         first, last = min(file.first for file in self.files), max(file.last for file in self.files)
-        return write_state(Path(self.root), rows, first, last, worker)
+        return write_state(storage, rows, first, last, worker, self.epoch)

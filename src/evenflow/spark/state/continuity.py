@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,6 +20,7 @@ from evenflow.spark.state.checkpoint import ABSENT, Checkpoint, UnreadableCheckp
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.rewind import batch_to_rewind_to
 from evenflow.spark.state.table import Committed, StateTable
+from evenflow.storage import open_storage
 
 log = logging.getLogger("evenflow.spark.state")
 
@@ -50,10 +50,10 @@ class Step:
 
 def check_start(config: QueryConfig, spark: SparkSession) -> None:
     """Refuse to start a query whose checkpoint does not continue from the state."""
-    root = Path(config.root)
+    storage = open_storage(config.root, "state")
     committed = None
-    if StateTable.exists(root):
-        committed = StateTable(root, config.state, config.keep).committed
+    if StateTable.exists(storage):
+        committed = StateTable(storage, config.state, config.keep).committed
     requested = next_requested_batch(config, committed, spark)
     if requested is not None:
         next_step(config, committed, requested)
@@ -205,5 +205,5 @@ def _rewind(config: QueryConfig, requested: RequestedBatch) -> str:
         offsets = requested.checkpoint.digest(requested.batch - 1) or None
     except UnreadableCheckpoint:
         return ""
-    batch = batch_to_rewind_to(Path(config.root), requested.query, requested.batch - 1, offsets)
-    return "" if batch is None else f"call rewind_state({config.root!r}, batch={batch}), "
+    batch = batch_to_rewind_to(open_storage(config.root), requested.query, requested.batch - 1, offsets)
+    return "" if batch is None else f"call rewind_state({str(config.root)!r}, batch={batch}), "

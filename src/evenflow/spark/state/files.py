@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -30,11 +28,14 @@ from evenflow.spark.grouped.record_columns import to_values
 from evenflow.spark.grouped.runs import equal_keys
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Bools, Hashes
 from evenflow.spark.state.schema import BATCH, EXPIRES, HASH, REMOVED
+from evenflow.storage import Storage, StorageError
+from evenflow.storage.reader import ObjectFile
 
 FOLDER = "data"
 GROUP_ROWS = 16_384  # per row group
 CACHE_BYTES = 256 << 20  # of decoded rows per Python process
 MAX_OPEN_FILES = 4096  # whose bounds are cached
+WHOLE_BYTES = 1 << 20  # up to which a file is read by one request
 NEVER = np.iinfo(np.int64).max
 _FOOTER = b"evenflow"
 
@@ -68,7 +69,9 @@ class StateFile:
         return np.unpackbits(packed, count=STATE_BUCKETS).astype(np.bool_)
 
 
-def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) -> StateFile:
+def write_state(
+    storage: Storage, rows: pa.Table, first: int, last: int, worker: int, epoch: int = 0
+) -> StateFile:
     """Write rows of distinct keys, sorted by hash, under a unique name."""
     hashes = rows.column(HASH).to_numpy()
     buckets = np.zeros(STATE_BUCKETS, np.bool_)
@@ -83,24 +86,64 @@ def write_state(root: Path, rows: pa.Table, first: int, last: int, worker: int) 
         "earliest": None if earliest == NEVER else earliest,
         "bits": base64.b85encode(np.packbits(buckets).tobytes()).decode(),
     }
-    name = f"{FOLDER}/{last:010}-{worker:05}-{uuid4().hex}.parquet"
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as handle:
-        schema = rows.schema.with_metadata({_FOOTER: json.dumps(description)})
-        with pq.ParquetWriter(
-            handle, schema, compression="zstd", write_page_checksum=True, use_dictionary=False
-        ) as writer:
-            writer.write_table(rows.replace_schema_metadata(schema.metadata), row_group_size=GROUP_ROWS)
-        handle.flush()
-        os.fsync(handle.fileno())
-        size = handle.tell()
-    return StateFile(name=name, bytes=size, **description)
+    name = unique_name(FOLDER, last, worker, epoch)
+    schema = rows.schema.with_metadata({_FOOTER: json.dumps(description)})
+    options = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
+    with ParquetObject(storage, name, schema, **options) as file:
+        file.write(rows.replace_schema_metadata(schema.metadata), GROUP_ROWS)
+    return StateFile(name=name, bytes=file.size, **description)
 
 
-def read_footer(root: Path, name: str, size: int) -> StateFile:
+def unique_name(folder: str, batch: int, worker: int, epoch: int) -> str:
+    """Return a name that is used once; it says which holder of the state wrote it."""
+    return f"{folder}/{batch:010}-{worker:05}-{epoch:06}-{uuid4().hex}.parquet"
+
+
+def epoch_of(name: str) -> int:
+    """Return the epoch in a unique name; 0 if it has none.
+
+    >>> epoch_of(unique_name("data", 7, 1, 12)), epoch_of("data/0000000007-00001-5e1f.parquet")
+    (12, 0)
+    """
+    parts = name.rpartition("/")[2].split("-")
+    return int(parts[2]) if len(parts) == 4 else 0
+
+
+class ParquetObject:
+    """A Parquet file that is there when the block ends without an error, and lasts."""
+
+    def __init__(self, storage: Storage, name: str, schema: pa.Schema, **options: Any):
+        self.sink = storage.open_sink(name)
+        self.size = 0
+        self.writer = pq.ParquetWriter(self.sink, schema, **options)
+
+    def __enter__(self) -> ParquetObject:
+        return self
+
+    def write(self, rows: pa.Table, group_rows: int | None = None) -> None:
+        """Add rows."""
+        self.writer.write_table(rows, row_group_size=group_rows)
+
+    def __exit__(self, kind: Any, *raised: object) -> None:
+        if kind is not None:
+            self.abort()
+            return
+        try:
+            self.writer.close()
+            self.size = self.sink.tell()
+        except BaseException:
+            self.abort()
+            raise
+        self.sink.close()
+
+    def abort(self) -> None:
+        """Leave no file."""
+        self.sink.abort()
+
+
+def read_footer(storage: Storage, name: str, size: int) -> StateFile:
     """Return the description of a file from its footer."""
-    metadata = _open(root, name, size).metadata
+    metadata = open_parquet(storage, name, size).metadata
     try:
         description = json.loads((metadata.metadata or {})[_FOOTER])
         found = StateFile(name=name, bytes=size, **description)
@@ -109,17 +152,32 @@ def read_footer(root: Path, name: str, size: int) -> StateFile:
     return found
 
 
-def _open(root: Path, name: str, size: int) -> pq.ParquetFile:
-    path = root / name
+def open_parquet(
+    storage: Storage, name: str, size: int, content: bytes | None = None, metadata: Any = None
+) -> pq.ParquetFile:
+    """Open a Parquet file of a known size: a small one is read whole, a large one by ranges."""
     try:
-        found = path.stat().st_size
-        if found != size:
-            raise DamagedFile(name, f"it has {found} bytes instead of {size}")
-        return pq.ParquetFile(path, page_checksum_verification=True)
+        source: Any = ObjectFile(storage, name, size)
+        if size <= WHOLE_BYTES:
+            source = pa.BufferReader(read_whole(storage, name, size) if content is None else content)
+        return pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True, pre_buffer=True)
+    except StorageError:
+        raise
     except FileNotFoundError as error:
         raise DamagedFile(name, "it is missing") from error
     except (OSError, pa.ArrowException) as error:
         raise DamagedFile(name, first_line(error)) from error
+
+
+def read_whole(storage: Storage, name: str, size: int) -> bytes:
+    """Return the content of a file of a known size."""
+    try:
+        content = storage.read(name)
+    except FileNotFoundError as error:
+        raise DamagedFile(name, "it is missing") from error
+    if len(content) != size:
+        raise DamagedFile(name, f"it has {len(content)} bytes instead of {size}")
+    return content
 
 
 def _expiries(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -156,12 +214,18 @@ class Cache:
         self.bytes = 0
         self.bounds: OrderedDict[str, RowGroupBounds] = OrderedDict()
         self.row_groups: OrderedDict[tuple[str, int], RowGroup] = OrderedDict()
+        self.content: tuple[str, bytes] = ("", b"")  # of the small file that was read last
 
-    def open(self, root: Path, file: StateFile) -> RowGroupBounds:
+    def _open(self, storage: Storage, file: StateFile, path: str, metadata: Any = None) -> pq.ParquetFile:
+        if file.bytes <= WHOLE_BYTES and self.content[0] != path:
+            self.content = (path, read_whole(storage, file.name, file.bytes))
+        return open_parquet(storage, file.name, file.bytes, self.content[1], metadata)
+
+    def open(self, storage: Storage, file: StateFile) -> RowGroupBounds:
         """Return the bounds of a file's row groups."""
-        path = str(root / file.name)
+        path = str(storage.location / file.name)
         if path not in self.bounds:
-            metadata = _open(root, file.name, file.bytes).metadata
+            metadata = self._open(storage, file, path).metadata
             column = _hash_column(metadata)
             statistics = [
                 metadata.row_group(number).column(column).statistics
@@ -176,26 +240,29 @@ class Cache:
                 self.bounds.popitem(last=False)
         return self.bounds[path]
 
-    def retain(self, root: Path, files: Iterable[StateFile]) -> None:
+    def retain(self, storage: Storage, files: Iterable[StateFile]) -> None:
         """Evict the files of a table that are no longer in it, because they were merged."""
-        kept = {str(root / file.name) for file in files}
-        folder = str(root / FOLDER) + os.sep
+        kept = {str(storage.location / file.name) for file in files}
+        folder = f"{storage.location / FOLDER}/"
         for path in [path for path in self.bounds if path.startswith(folder) and path not in kept]:
             del self.bounds[path]
         for name, number in [*self.row_groups]:
             if name.startswith(folder) and name not in kept:
                 self.bytes -= self.row_groups.pop((name, number)).rows.nbytes
 
-    def row_group(self, root: Path, file: StateFile, number: int) -> tuple[RowGroup, int]:
+    def row_group(self, storage: Storage, file: StateFile, number: int) -> tuple[RowGroup, int]:
         """Return a row group, and the number of bytes read for it."""
-        cached = (str(root / file.name), number)
+        cached = (str(storage.location / file.name), number)
         found = self.row_groups.get(cached)
         if found is not None:
             self.row_groups.move_to_end(cached)
             return found, 0
-        bounds = self.open(root, file)
+        bounds = self.open(storage, file)
         try:
-            table = _open(root, file.name, file.bytes).read_row_group(number).combine_chunks()
+            opened = self._open(storage, file, cached[0], bounds.metadata)
+            table = opened.read_row_group(number).combine_chunks()
+        except StorageError:
+            raise
         except (OSError, pa.ArrowException) as error:
             raise DamagedFile(file.name, first_line(error)) from error
         rows = table.to_batches()[0]
@@ -221,9 +288,9 @@ class StateReader:
     """Finds the newest rows of keys in a set of files, and counts the bytes read."""
 
     def __init__(
-        self, root: Path, files: Sequence[StateFile], keys: Sequence[str], cache: Cache | None = None
+        self, storage: Storage, files: Sequence[StateFile], keys: Sequence[str], cache: Cache | None = None
     ):
-        self.root = root
+        self.storage = storage
         self.files = sorted(files, key=lambda file: -file.last)
         self.keys = list(keys)
         self.cache = cache or _CACHE
@@ -249,7 +316,7 @@ class StateReader:
         """Yield row groups of a file with the indices of the wanted keys in them, and the rows of these."""
         if not wanted.size:
             return
-        bounds = self.cache.open(self.root, file)
+        bounds = self.cache.open(self.storage, file)
         number = np.searchsorted(bounds.highest, hashes[wanted])
         inside = number < bounds.highest.size
         wanted, number = wanted[inside], number[inside]
@@ -272,7 +339,7 @@ class StateReader:
         self, file: StateFile, number: int, row: int, hashes: Hashes, keys: Sequence[pa.Array]
     ) -> Iterator[tuple[RowGroup, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Search all rows with the hash of a key, which may continue in the next row group."""
-        bounds, wanted = self.cache.open(self.root, file), np.array([row])
+        bounds, wanted = self.cache.open(self.storage, file), np.array([row])
         while number < bounds.lowest.size and bounds.lowest[number] <= hashes[row]:
             row_group = self._row_group(file, number)
             for at in np.flatnonzero(row_group.hashes == hashes[row]):
@@ -294,13 +361,13 @@ class StateReader:
         return equal
 
     def _row_group(self, file: StateFile, number: int) -> RowGroup:
-        row_group, read = self.cache.row_group(self.root, file, number)
+        row_group, read = self.cache.row_group(self.storage, file, number)
         self.bytes_read += read
         return row_group
 
     def row_groups(self, file: StateFile, buckets: Bools | None = None) -> Iterator[RowGroup]:
         """Yield the row groups of a file, or only those that may have rows of the given buckets."""
-        bounds = self.cache.open(self.root, file)
+        bounds = self.cache.open(self.storage, file)
         for number in range(bounds.lowest.size):
             if buckets is None or _overlaps(bounds.lowest[number], bounds.highest[number], buckets):
                 yield self._row_group(file, number)

@@ -16,10 +16,11 @@ from evenflow.errors import EvenflowError, own_sentence
 from evenflow.spark.replanning.listener import batch_listener
 from evenflow.spark.state.commit_protocol import MicroBatches, Sink
 from evenflow.spark.state.continuity import check_start
-from evenflow.spark.state.lock import release_lock, take_lock, track_lock_holder
+from evenflow.spark.state.lease import release_lease, take_lease, track_lease_holder
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.requests import request_rebalance, request_rescale
 from evenflow.spark.state.table import history
+from evenflow.storage import open_storage
 
 BATCH_COLUMN = "batch"
 
@@ -37,6 +38,7 @@ class StateLoads:
     late: int  # rows
     expired: int  # keys
     state_keys: int  # total number of keys with state
+    requests: int  # to the stores of state and control since the commit before, by the driver and all workers
 
     @property
     def workers(self) -> int:
@@ -48,7 +50,12 @@ class StateLoads:
         from evenflow.charts import notebook
 
         title = f"batch {self.batch}: {sum(self.rows):,} rows on {self.workers} workers"
-        facts = (("keys with state", self.state_keys), ("late rows", self.late), ("expired", self.expired))
+        facts = (
+            ("keys with state", self.state_keys),
+            ("requests to stores", self.requests),
+            ("late rows", self.late),
+            ("expired", self.expired),
+        )
         return notebook.card(
             title,
             notebook.bars(self.rows, "Rows per worker"),
@@ -86,15 +93,15 @@ class StatefulWriter:
         ``format`` ("parquet" by default). ``trigger`` is as for ``DataStreamWriter.trigger``:
         ``processingTime="5 seconds"``, ``availableNow=True``.
         """
-        config, root = self.config, Path(self.config.root)
+        config, root = self.config, self.config.root
         batches = MicroBatches(config, self._sink(sink, format))
         spark = self.frame.sparkSession
         remote = "connect" in type(spark).__module__
-        take_lock(root, config.token)
+        take_lease(root, config.token)
         try:
             check_start(config, spark)
-            if remote:  # the server process that commits takes the lock
-                release_lock(root, config.token)
+            if remote:  # the server process that commits takes the lease
+                release_lease(root, config.token)
             else:
                 batches.table().files()
             writer = self.frame.writeStream.foreachBatch(batches)
@@ -104,9 +111,9 @@ class StatefulWriter:
             listener = batch_listener(spark)
             query = (writer.trigger(**trigger) if trigger else writer).start()
         except BaseException:
-            release_lock(root, config.token)
+            release_lease(root, config.token)
             raise
-        track_lock_holder(root, config.token, lambda: bool(query.isActive))
+        track_lease_holder(root, config.token, lambda: bool(query.isActive))
         listener.log_end(str(query.runId), Control(config.control))
         return StatefulQuery(query, config)
 
@@ -169,21 +176,21 @@ class StatefulQuery:
             return ended
 
     def stop(self) -> None:
-        """Stop the query and release the lock on its state."""
+        """Stop the query and release the lease on its state."""
         self.query.stop()
-        release_lock(Path(self.config.root), self.config.token)
+        release_lease(self.config.root, self.config.token)
 
     def rescale(self, workers: int) -> None:
         """Change the number of workers from the next micro-batch on; the change survives restarts."""
-        request_rescale(Path(self.config.root), Control(self.config.control), workers)
+        request_rescale(open_storage(self.config.root), Control(self.config.control), workers)
 
     def rebalance(self) -> None:
         """Balance the keys anew from the next micro-batch on, even if that costs more than it gains."""
-        request_rebalance(Path(self.config.root), Control(self.config.control))
+        request_rebalance(open_storage(self.config.root), Control(self.config.control))
 
     def loads(self) -> StateLoads:
         """Return the load of each worker in the last committed batch."""
-        for _, committed in history(Path(self.config.root)):
+        for _, committed in history(open_storage(self.config.root)):
             loads = committed.loads
             return StateLoads(
                 batch=committed.batch,
@@ -195,6 +202,7 @@ class StatefulQuery:
                 late=sum(loads["late"]),
                 expired=sum(loads["expired"]),
                 state_keys=loads["state_keys"],
+                requests=loads.get("requests", 0),
             )
         raise EvenflowError("no batch has been committed yet; wait for one.")
 
@@ -204,12 +212,12 @@ class StatefulQuery:
         ``part`` is the share of all keys that moved, ``ideal`` the share that had to (that of the workers
         that joined or left, at least one worker's), and ``relative_migration`` the one divided by the other.
         """
-        return list(Control(Path(self.config.control) / DECISIONS).notes("migration"))
+        return list(Control(self.config.control / DECISIONS).notes("migration"))
 
     def gaps(self) -> list[dict[str, Any]]:
         """Return the gaps that ``accept_gap=True`` accepted, oldest first: batches and ids of both sides."""
-        return list(Control(Path(self.config.control) / DECISIONS).notes("gap"))
+        return list(Control(self.config.control / DECISIONS).notes("gap"))
 
     def decisions(self) -> list[dict[str, Any]]:
         """Return the decisions of the adaptivity loop, oldest first, with its measurements."""
-        return list(Control(Path(self.config.control) / DECISIONS).notes("decision"))
+        return list(Control(self.config.control / DECISIONS).notes("decision"))

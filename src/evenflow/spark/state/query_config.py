@@ -13,15 +13,16 @@ from evenflow.schemes.base import Scheme
 from evenflow.spark.grouped.runs import Layout
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.spark.state.schema import StateLayout
+from evenflow.storage import Location
 
 
 @dataclass(frozen=True)
 class QueryConfig:
     """Everything a micro-batch needs besides the state table."""
 
-    root: str
+    root: Location
     token: str  # of this run
-    control: str
+    control: Location
     checkpoint: str
     processor: KeyedProcessor
     layout: Layout  # of the frame's numbered columns; the hash is the first key column

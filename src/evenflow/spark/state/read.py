@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from evenflow.control.directory import local_path
 from evenflow.errors import EvenflowError
+from evenflow.spark.grouped.schemas import as_arrow
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.state.files import DamagedFile, read_footer
 from evenflow.spark.state.schema import BATCH, HASH, METADATA_SCHEMA, REMOVED
-from evenflow.spark.state.table import StateTable, history, live_files, read_description
+from evenflow.spark.state.staged_outputs import ReadFiles
+from evenflow.spark.state.table import StateTable, history, live_files, open_table, read_description
+from evenflow.storage import Storage, locate, open_storage
 
 
 def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) -> DataFrame:
@@ -37,11 +37,12 @@ def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) 
         The key's columns, then the state's. A snapshot: it does not change while the query runs, and is
         readable as long as its batch is kept (see ``keep`` of `stateful`).
     """
-    root = local_path(path, "path")
-    if not StateTable.exists(root):
+    root = locate(path, "path")
+    storage = open_storage(root)
+    if not StateTable.exists(storage):
         raise EvenflowError(f"there is no state at {root}; check the path, or start the query first.")
-    version, keys = _version(root, batch)
-    table = DeltaTable(str(root)) if version is None else DeltaTable(str(root), version=version)
+    version, keys = _version(storage, batch)
+    table = open_table(storage, version)
     schema = from_arrow_schema(pa.schema(table.schema().to_arrow()))
     shown = [field.name for field in schema.fields if field.name not in METADATA_SCHEMA.names]
     files = live_files(table)
@@ -50,14 +51,15 @@ def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) 
     runs = set()
     for name, size in files.items():
         try:
-            footer = read_footer(root, name, size)
+            footer = read_footer(storage, name, size)
         except DamagedFile as error:
             raise EvenflowError(
                 f"the state file {root / name} is damaged or missing ({error.reason}); read an earlier "
                 "batch, or restore the file from a backup."
             ) from error
         runs.add((footer.first, footer.last))
-    rows = spark.read.schema(schema).parquet(*(str(root / name) for name in files))
+    work = ReadFiles(root, tuple(files.items()), as_arrow(schema, "state"))
+    rows = spark.range(0, len(files), 1, len(files)).mapInArrow(work, schema)
     if len(runs) > 1:
         values = [F.col(quoted(name)) for name in shown if name not in keys]
         newest = F.max_by(F.struct(F.col(REMOVED), *values), F.col(BATCH)).alias(REMOVED)
@@ -65,28 +67,24 @@ def read_state(spark: SparkSession, path: str | Path, batch: int | None = None) 
     return rows.where(~F.col(REMOVED)).select(*map(quoted, shown))
 
 
-def _version(root: Path, batch: int | None) -> tuple[int | None, list[str]]:
+def _version(storage: Storage, batch: int | None) -> tuple[int | None, list[str]]:
     """Return the table version of a batch, None for the newest, and the key's columns."""
-    try:
-        keys: list[str] = read_description(DeltaTable(str(root)), root)["keys"]
-    except DeltaError as error:
-        raise EvenflowError(
-            f"the state at {root} cannot be read ({error}); restore it from a backup."
-        ) from error
+    root = storage.location
+    keys: list[str] = read_description(open_table(storage), root)["keys"]
     if batch is None:
         return None, keys
     kept = []
-    for version, committed in history(root):
-        if committed.batch == batch and _is_complete(root, version):
+    for version, committed in history(storage):
+        if committed.batch == batch and _is_complete(storage, version):
             return version, keys
         kept.append(committed.batch)
     choice = f"choose one of {min(kept)} to {max(kept)}" if kept else "no batch is kept"
     raise EvenflowError(f"batch is {batch}, which the state at {root} does not have in full; {choice}.")
 
 
-def _is_complete(root: Path, version: int) -> bool:
+def _is_complete(storage: Storage, version: int) -> bool:
     try:
-        files = live_files(DeltaTable(str(root), version=version))
-        return all((root / name).stat().st_size == size for name, size in files.items())
-    except (DeltaError, OSError):
+        files = live_files(open_table(storage, version))
+        return all(storage.size(name) == size for name, size in files.items())
+    except (EvenflowError, FileNotFoundError):
         return False

@@ -5,15 +5,16 @@ They are part of the batch's commit, so a replayed batch emits exactly the same 
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from evenflow.spark.grouped.record_columns import Record, Records
+from evenflow.spark.grouped.runs import Batches
+from evenflow.spark.state.files import DamagedFile, ParquetObject, open_parquet, unique_name
+from evenflow.storage import Location, Storage, open_storage
 
 OUTPUTS = "_outputs"
 FLUSH_ROWS = 50_000  # collected before they are written
@@ -22,13 +23,13 @@ FLUSH_ROWS = 50_000  # collected before they are written
 class StagedOutputs:
     """The outputs of one worker in one batch."""
 
-    def __init__(self, root: str, batch: int, worker: int, records: Records) -> None:
+    def __init__(self, storage: Storage, batch: int, worker: int, epoch: int, records: Records) -> None:
         self.records = records
-        self.root = Path(root)
-        self.name = f"{OUTPUTS}/{batch}/{worker:05}-{uuid4().hex}.parquet"
+        self.storage = storage
+        self.name = unique_name(OUTPUTS, batch, worker, epoch)
         self.pending: list[pa.RecordBatch] = []
         self.rows = 0
-        self.writer: pq.ParquetWriter | None = None
+        self.file: ParquetObject | None = None
 
     def add(self, records: list[Record], label: Any) -> None:
         """Add outputs."""
@@ -40,28 +41,43 @@ class StagedOutputs:
                 self._flush()
 
     def _flush(self) -> None:
-        if self.writer is None:
-            path = self.root / self.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.handle = path.open("wb")
-            self.writer = pq.ParquetWriter(self.handle, self.records.schema, compression="zstd")
-        self.writer.write_table(pa.Table.from_batches(self.pending).combine_chunks())
+        if self.file is None:
+            self.file = ParquetObject(self.storage, self.name, self.records.schema, compression="zstd")
+        self.file.write(pa.Table.from_batches(self.pending).combine_chunks())
         self.pending = []
 
     def close(self) -> dict[str, Any] | None:
         """Close the file; return its name, size and rows, or None if there are no outputs."""
         if self.pending:
             self._flush()
-        if self.writer is None:
+        if self.file is None:
             return None
-        self.writer.close()
-        self.handle.flush()
-        os.fsync(self.handle.fileno())
-        size = self.handle.tell()
-        self.handle.close()
-        return {"name": self.name, "bytes": size, "rows": self.rows}
+        with self.file:
+            pass
+        return {"name": self.name, "bytes": self.file.size, "rows": self.rows}
 
     def abort(self) -> None:
-        """Close the file without committing it; it is swept later."""
-        if self.writer is not None and not self.handle.closed:
-            self.handle.close()
+        """Leave no file."""
+        if self.file is not None:
+            self.file.abort()
+
+
+@dataclass(frozen=True)
+class ReadFiles:
+    """The task that reads Parquet files of a state, each in a partition of its own, given their numbers."""
+
+    root: Location
+    files: tuple[tuple[str, int], ...]  # names and sizes
+    schema: pa.Schema
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the files whose numbers arrive."""
+        storage = open_storage(self.root)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                name, size = self.files[number]
+                try:
+                    for rows in open_parquet(storage, name, size).iter_batches():
+                        yield rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
+                except DamagedFile as error:
+                    raise FileNotFoundError(f"{self.root / name}: {error.reason}") from None

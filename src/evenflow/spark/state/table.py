@@ -1,12 +1,13 @@
 """The state as a Delta table, on the driver: opening, committing and sweeping.
 
 There is one commit per micro-batch: the state files of all workers, an application transaction with the batch
-number, and as metadata all that a restart needs (staged outputs, owners, watermark). Delta rejects a second
-commit of the same application on an outdated handle, so of two concurrent drivers one fails. A later commit
-without a batch (merged files) repeats the metadata, so the newest commit always has it.
+number, and as metadata all that a restart needs (staged outputs, owners, watermark). A commit creates the
+next entry of the log, if absent, in one request; of two concurrent drivers one fails. A later commit without
+a batch (merged files, another holder) repeats the metadata, so the newest commit always has it. The table is
+read when it is opened; what follows is known from this process's own commits.
 
 Delta's vacuum neither removes files that were never committed nor spares files that are about to be; files
-are therefore swept here, while no task of the query can be writing.
+are therefore swept here, while no task of the query can be writing, and never those of a later holder.
 """
 
 from __future__ import annotations
@@ -14,28 +15,35 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import shutil
 import time
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from evenflow.errors import EvenflowError, first_line
-from evenflow.spark.state.files import FOLDER, DamagedFile, StateFile, read_footer
+from evenflow.spark.state.files import FOLDER, DamagedFile, StateFile, epoch_of, read_footer
 from evenflow.spark.state.schema import StateLayout
 from evenflow.spark.state.staged_outputs import OUTPUTS
+from evenflow.storage import Storage, StorageError
+from evenflow.storage.delta import delta_options
+from evenflow.storage.object_store import without_secrets
 
 APPLICATION = "evenflow"
 VERSION = 1
 _LOG = "_delta_log"
 _CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
+_READERS = 16  # threads that read footers and log entries
+_CLAIMS = 5  # attempts at committing an epoch while the holder before still commits
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class Committed:
     identity: str = ""  # unique id of this batch's commit
     rewound: int | None = None  # the version that a rewind restored
     rebalanced: int = 0  # serial number of the last request to balance at once
+    epoch: int = 0  # of the lease under which it was committed
 
     @property
     def spark_batch(self) -> int:
@@ -89,40 +98,58 @@ def _unpack(text: str | None) -> str | None:
 
 
 class StateTable:
-    """The open table of one state path."""
+    """The open table of one state."""
 
-    def __init__(self, root: Path, layout: StateLayout, keep: float = 3600.0):
-        self.root = root
+    def __init__(self, storage: Storage, layout: StateLayout, keep: float = 3600.0, epoch: int = 0):
+        self.storage = storage
+        self.root = storage.location
         self.layout = layout
         self.keep = keep
-        self.table = self._open()
-        self.footers: dict[str, StateFile] = {}
-        self.committed: Committed | None = None
-        self._read_version = -1
-        self.refresh()
+        self.epoch = epoch
+        self._retired: dict[str, float] | None = None  # removed files, with the time of removal
+        self._open()
 
     @staticmethod
-    def exists(root: Path) -> bool:
-        """Return whether there is a state at a path."""
-        return bool(DeltaTable.is_deltatable(str(root)))
+    def exists(storage: Storage) -> bool:
+        """Return whether there is a state."""
+        return not storage.is_empty(_LOG)
 
-    def _open(self) -> DeltaTable:
-        if not self.exists(self.root):
-            interval = f"interval {max(1, round(self.keep))} seconds"
-            self.root.mkdir(parents=True, exist_ok=True)
-            created = {"evenflow": VERSION, "keys": self.layout.key_names}
-            with contextlib.suppress(DeltaError):  # another process may have just created it
-                DeltaTable.create(
-                    str(self.root),
-                    self.layout.schema,
-                    description=json.dumps(created),
-                    configuration={
-                        "delta.logRetentionDuration": interval,
-                        "delta.deletedFileRetentionDuration": interval,
-                        "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
-                    },
-                )
-        table = open_table(self.root)
+    def _open(self) -> None:
+        """Read the newest version."""
+        if not self.exists(self.storage):
+            self._create()
+        table = open_table(self.storage)
+        self._check_declaration(table)
+        self.identity = str(table.metadata().id)  # copies share it
+        self.version = int(table.version())
+        self.live = live_files(table)
+        self.footers: dict[str, StateFile] = {}
+        self.check_newest()
+        self.committed = committed_at(self.storage, self.version)
+        number = table.transaction_version(APPLICATION)
+        if number is not None and (self.committed is None or self.committed.batch != number):
+            raise EvenflowError(
+                f"the state at {self.root} is at batch {number}, but its last commit has no metadata of that "
+                "batch, because something else has written to the table; restore it, or use another path."
+            )
+
+    def _create(self) -> None:
+        interval = f"interval {max(1, round(self.keep))} seconds"
+        created = {"evenflow": VERSION, "keys": self.layout.key_names}
+        with _in_one_sentence(self.storage), contextlib.suppress(DeltaError):  # another process was faster
+            DeltaTable.create(
+                str(self.root),
+                self.layout.schema,
+                description=json.dumps(created),
+                configuration={
+                    "delta.logRetentionDuration": interval,
+                    "delta.deletedFileRetentionDuration": interval,
+                    "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
+                },
+                storage_options=delta_options(self.root),
+            )
+
+    def _check_declaration(self, table: DeltaTable) -> None:
         description = read_description(table, self.root)
         stored = pa.schema(table.schema().to_arrow())
         differing = [
@@ -138,53 +165,34 @@ class StateTable:
                 f"{_column_list(stored)}, but this query has {', '.join(self.layout.key_names)} and "
                 f"{_column_list(self.layout.schema)}; use the same declaration or another path."
             )
-        return table
 
-    @property
-    def identity(self) -> str:
-        """The id of the table, which copies share."""
-        return str(self.table.metadata().id)
-
-    def refresh(self) -> None:
-        """Read newer commits."""
-        self._check_newest()  # an older log in its place would fail in Delta's words
-        self.table.update_incremental()
-        self._check_newest()
-        if self.table.version() != self._read_version:
-            self.committed = committed_at(self.root, self.table.version())
-            self._read_version = self.table.version()
-        number = self.table.transaction_version(APPLICATION)
-        if number is not None and (self.committed is None or self.committed.batch != number):
-            raise EvenflowError(
-                f"the state at {self.root} is at batch {number}, but its last commit has no metadata of that "
-                "batch, because something else has written to the table; restore it, or use another path."
-            )
-
-    def _check_newest(self) -> None:
+    def check_newest(self) -> None:
         """Refuse to continue from a version whose log entry was removed: a restart would not find it."""
-        version = self.table.version()
-        if not (self.root / _LOG / f"{version:020}.json").exists():
+        if not self.storage.exists(_entry(self.version)):
             raise EvenflowError(
-                f"version {version} of the state at {self.root} has disappeared from its {_LOG} directory, "
-                "because it was deleted or replaced by an older copy; stop the query, restore the state and "
-                "the checkpoint together, and start again."
+                f"version {self.version} of the state at {self.root} has disappeared from its {_LOG} "
+                "directory, because it was deleted or replaced by an older copy; stop the query, restore the "
+                "state and the checkpoint together, and start again."
             )
+
+    def claim(self) -> None:
+        """Commit the epoch of this holder, so that every commit of the one before is refused."""
+        for _ in range(_CLAIMS):
+            known = None if self.committed is None else replace(self.committed, epoch=self.epoch)
+            if self._append(known, [], []):
+                return
+            self._open()  # the holder before has committed meanwhile, and this is the state to go on from
+        raise self._refused("its epoch was claimed")
 
     def files(self) -> list[StateFile]:
         """Return the files of the newest version; raise an error if one is missing or damaged."""
-        live = live_files(self.table)
+        unknown = [(name, size) for name, size in self.live.items() if name not in self.footers]
         try:
-            for name, size in live.items():
-                if name not in self.footers:
-                    self.footers[name] = read_footer(self.root, name, size)
-                elif (self.root / name).stat().st_size != size:
-                    raise DamagedFile(name, "its size has changed")
-        except FileNotFoundError as error:
-            raise self.damaged_file_error(DamagedFile(name, "it is missing")) from error
+            found = _at_once(lambda file: read_footer(self.storage, *file), unknown)
         except DamagedFile as error:
             raise self.damaged_file_error(error) from error
-        self.footers = {name: self.footers[name] for name in live}
-        return list(self.footers.values())
+        self.footers |= {file.name: file for file in found}
+        return [self.footers[name] for name in self.live]
 
     def damaged_file_error(self, damaged: DamagedFile) -> EvenflowError:
         """Return the error for a damaged file, with the last batch that is still readable."""
@@ -199,14 +207,14 @@ class StateTable:
         )
 
     def _last_intact(self, damaged: str) -> int | None:
-        for version, committed in history(self.root):
+        for version, committed in history(self.storage):
             try:
-                files = live_files(DeltaTable(str(self.root), version=version))
+                files = live_files(open_table(self.storage, version))
                 if damaged in files:
                     continue
                 for name, size in files.items():
-                    read_footer(self.root, name, size)
-            except (DeltaError, DamagedFile):
+                    read_footer(self.storage, name, size)
+            except (EvenflowError, DamagedFile):
                 continue
             return committed.batch
         return None
@@ -215,73 +223,145 @@ class StateTable:
         self, committed: Committed, added: Iterable[StateFile], removed: Iterable[StateFile] = ()
     ) -> None:
         """Commit files and metadata atomically; fails if another process has committed meanwhile."""
-        self._check_newest()
-        now = int(time.time() * 1000)
-        new = list(added)
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(file.name, file.bytes, {}, now, True, json.dumps({"numRecords": file.rows}))
-            for file in new
-        ]
-        actions += [RemoveAction(file.name, True, now, file.bytes) for file in removed]
-        properties = CommitProperties(
-            custom_metadata={"evenflow": committed.to_json()},
-            max_commit_retries=0,
-            app_transactions=[Transaction(APPLICATION, committed.batch)],
+        self.check_newest()
+        committed = replace(committed, epoch=self.epoch)
+        if not self._append(committed, list(added), list(removed)):
+            raise self._refused(f"batch {committed.batch} ran")
+
+    def _refused(self, meanwhile: str) -> EvenflowError:
+        return EvenflowError(
+            f"another query has written to the state at {self.root} while {meanwhile}, "
+            "so this commit is refused; stop one of the two queries."
         )
-        try:
-            self.table.create_write_transaction(
-                actions, "append", self.layout.schema, commit_properties=properties
-            )
-        except CommitFailedError as error:
-            raise EvenflowError(
-                f"another query has written to the state at {self.root} while batch {committed.batch} ran, "
-                "so this commit is refused; stop one of the two queries."
-            ) from error
-        self.footers |= {file.name: file for file in new}
-        self.table.update_incremental()
-        self.committed, self._read_version = committed, self.table.version()
 
-    def sweep_outputs(self, batch: int) -> None:
-        """Remove staged outputs before the uncommitted ``batch`` runs.
+    def _append(self, committed: Committed | None, added: list[StateFile], removed: list[StateFile]) -> bool:
+        """Create the next entry of the log; return whether nobody else did."""
+        now = int(time.time() * 1000)
+        actions = _commit_actions(committed, added, removed, now)
+        content = "\n".join(json.dumps(action) for action in actions).encode()
+        if not self.storage.create(_entry(self.version + 1), content):
+            return False
+        self.version += 1
+        self.committed = committed
+        gone = {file.name for file in removed}
+        self.live |= {file.name: file.bytes for file in added}
+        self.live = {name: size for name, size in self.live.items() if name not in gone}
+        self.footers |= {file.name: file for file in added}
+        self.footers = {name: file for name, file in self.footers.items() if name in self.live}
+        if self._retired is not None:
+            self._retired |= dict.fromkeys(gone, now / 1000)
+        if self.version % _CHECKPOINT_EVERY == 0:
+            self._checkpoint()
+        return True
 
-        Those of the previous batch are kept; those of failed attempts at this batch are removed.
-        """
-        for folder in (self.root / OUTPUTS).glob("*"):
-            if folder.name != str(batch - 1):
-                shutil.rmtree(folder, ignore_errors=True)
+    def _checkpoint(self) -> None:
+        """Write down the whole version, and remove old log entries; the next time if it fails."""
+        with contextlib.suppress(DeltaError, OSError, EvenflowError):
+            table = open_table(self.storage, self.version)
+            table.create_checkpoint()
+            table.cleanup_metadata()
 
     def sweep(self) -> int:
-        """Remove state files that no retained version needs; return how many.
+        """Remove state files that no retained version needs, and outputs but the last; return how many.
 
         Called while no task of this query runs. A task of a killed query may still be writing, but its files
-        are never committed.
+        are never committed. Files of a later holder, whom this process does not know of, are left alone.
         """
-        live, retired, swept = live_files(self.table), self._retired(), 0
-        for path in (self.root / FOLDER).glob("*.parquet"):
-            name = f"{FOLDER}/{path.name}"
-            if name not in live and time.time() - retired.get(name, 0.0) > self.keep:
-                path.unlink(missing_ok=True)
-                swept += 1
-        return swept
+        if self._retired is None:
+            self._retired = self._read_retired()
+        now = time.time()
+        staged = set() if self.committed is None else {output["name"] for output in self.committed.outputs}
+        swept = [
+            entry.name
+            for entry in self.storage.entries(FOLDER)
+            if entry.name.endswith(".parquet")
+            and entry.name not in self.live
+            and epoch_of(entry.name) <= self.epoch
+            and now - self._retired.get(entry.name, 0.0) > self.keep
+        ]
+        outputs = [
+            entry.name
+            for entry in self.storage.entries(OUTPUTS)
+            if entry.name not in staged and epoch_of(entry.name) <= self.epoch
+        ]
+        self.storage.delete([*swept, *outputs])
+        for folder in (FOLDER, OUTPUTS):
+            self.storage.remove_drafts(folder)
+        self._retired = {name: when for name, when in self._retired.items() if now - when <= self.keep}
+        return len(swept)
 
-    def _retired(self) -> dict[str, float]:
-        """Return the files that commits in the log removed, with the time of removal."""
+    def _read_retired(self) -> dict[str, float]:
+        """Return the files that commits in the log removed, with the time of removal; read once."""
+        names = [entry.name for entry in self.storage.entries(_LOG) if entry.name.endswith(".json")]
         retired: dict[str, float] = {}
-        for path in (self.root / _LOG).glob("*.json"):
-            for action in _actions(path):
+        for actions in _at_once(lambda name: list(_actions(self.storage, name)), names):
+            for action in actions:
                 if "remove" in action:
                     removed = action["remove"]
                     name, when = removed["path"], removed.get("deletionTimestamp", 0) / 1000
-                    retired[name] = max(
-                        when, retired.get(name, 0.0)
-                    )  # a rewind may have restored it in between
+                    retired[name] = max(when, retired.get(name, 0.0))  # a rewind may have restored it
         return retired
 
 
-def open_table(root: Path, version: int | None = None) -> DeltaTable:
-    """Return the table of a state."""
+def _commit_actions(
+    committed: Committed | None, added: list[StateFile], removed: list[StateFile], now: int
+) -> list[dict[str, Any]]:
+    """Return the lines of a log entry; no two are equal, so that a writer knows its own."""
+    info: dict[str, Any] = {
+        "timestamp": now, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "id": uuid4().hex,
+    }  # fmt: skip
+    actions: list[dict[str, Any]] = [{"commitInfo": info}]
+    if committed is not None:
+        info["evenflow"] = committed.to_json()
+        actions.append({"txn": {"appId": APPLICATION, "version": committed.batch, "lastUpdated": now}})
+    for file in added:
+        add = {
+            "path": file.name, "partitionValues": {}, "size": file.bytes, "modificationTime": now,
+            "dataChange": True, "stats": json.dumps({"numRecords": file.rows}),
+        }  # fmt: skip
+        actions.append({"add": add})
+    for file in removed:
+        remove = {
+            "path": file.name, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True,
+            "partitionValues": {}, "size": file.bytes,
+        }  # fmt: skip
+        actions.append({"remove": remove})
+    return actions
+
+
+def _entry(version: int) -> str:
+    """Return the name of a log entry."""
+    return f"{_LOG}/{version:020}.json"
+
+
+def _at_once(read: Callable[[T], U], things: list[T]) -> list[U]:
+    """Return what several threads read, in order."""
+    if len(things) < 2:
+        return [read(thing) for thing in things]
+    with ThreadPoolExecutor(min(_READERS, len(things))) as pool:
+        return list(pool.map(read, things))
+
+
+@contextlib.contextmanager
+def _in_one_sentence(storage: Storage) -> Iterator[None]:
+    """Turn what Delta says of a store that cannot be reached into a sentence without secrets."""
     try:
-        return DeltaTable(str(root), version=version)
+        yield
+    except OSError as error:
+        said = " ".join(line.strip(" \u21b3") for line in str(error).splitlines())
+        said = without_secrets(said, storage.location)
+        raise StorageError(
+            f"cannot read the state at {storage.location} ({said[:300].rstrip('. ')}); check the bucket, its "
+            "endpoint and the credentials of this process, and try again."
+        ) from None
+
+
+def open_table(storage: Storage, version: int | None = None) -> DeltaTable:
+    """Return the table of a state."""
+    root = storage.location
+    try:
+        with _in_one_sentence(storage):
+            return DeltaTable(str(root), version=version, storage_options=delta_options(root))
     except DeltaError as error:
         raise EvenflowError(
             f"the {_LOG} directory of the state at {root} has missing or damaged files "
@@ -289,7 +369,7 @@ def open_table(root: Path, version: int | None = None) -> DeltaTable:
         ) from error
 
 
-def read_description(table: DeltaTable, root: Path) -> dict[str, Any]:
+def read_description(table: DeltaTable, root: str) -> dict[str, Any]:
     """Return the description that evenflow stored in a table."""
     try:
         description = json.loads(table.metadata().description or "")
@@ -311,38 +391,40 @@ def live_files(table: DeltaTable) -> dict[str, int]:
     return dict(zip(adds.column("path").to_pylist(), adds.column("size_bytes").to_pylist(), strict=True))
 
 
-def history(root: Path) -> Iterator[tuple[int, Committed]]:
+def history(storage: Storage) -> Iterator[tuple[int, Committed]]:
     """Yield the versions in the log with their metadata, newest first.
 
     Versions that a rewind has undone are skipped.
     """
     newest: int | None = None
-    for path in sorted((root / _LOG).glob("*.json"), reverse=True):
-        if path.stem.isdigit() and (newest is None or int(path.stem) <= newest):
-            committed = committed_at(root, int(path.stem))
+    names = (entry.name.rpartition("/")[2] for entry in storage.entries(_LOG))
+    stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+    for version in sorted((int(stem) for stem in stems if stem.isdigit()), reverse=True):
+        if newest is None or version <= newest:
+            committed = committed_at(storage, version)
             if committed is not None:
-                yield int(path.stem), committed
+                yield version, committed
                 newest = newest if committed.rewound is None else committed.rewound
 
 
-def committed_at(root: Path, version: int) -> Committed | None:
+def committed_at(storage: Storage, version: int) -> Committed | None:
     """Return the metadata of a version; None for the one that created the table."""
-    for action in _actions(root / _LOG / f"{version:020}.json"):
+    for action in _actions(storage, _entry(version)):
         text = action.get("commitInfo", {}).get("evenflow")
         if text is not None:
             try:
                 return Committed.from_json(text)
             except (TypeError, ValueError, KeyError, zlib.error) as error:
                 raise EvenflowError(
-                    f"version {version} of the state at {root} was written by an incompatible evenflow "
-                    f"({error}); use the evenflow that wrote it."
+                    f"version {version} of the state at {storage.location} was written by an incompatible "
+                    f"evenflow ({error}); use the evenflow that wrote it."
                 ) from error
     return None
 
 
-def _actions(path: Path) -> Iterator[dict[str, Any]]:
+def _actions(storage: Storage, name: str) -> Iterator[dict[str, Any]]:
     try:
-        lines = path.read_text().splitlines()
+        lines = storage.read(name).decode().splitlines()
     except FileNotFoundError:
         return
     for line in lines:

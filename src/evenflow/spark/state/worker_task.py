@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +39,7 @@ from evenflow.spark.state.schema import HASH, REMOVED, StateLayout
 from evenflow.spark.state.staged_outputs import StagedOutputs
 from evenflow.spark.state.task_report import TaskReport
 from evenflow.spark.task import current_worker
+from evenflow.storage import Location, open_storage
 
 MAX_REPORTED_KEYS = 1000  # hottest keys in a worker's report
 
@@ -83,7 +83,8 @@ class TaskSpec:
 
     processor: KeyedProcessor
     name: str
-    root: str
+    root: Location
+    epoch: int  # of the holder of the state
     batch: int
     layout: Layout  # the hash is the first key column
     state: StateLayout
@@ -125,12 +126,14 @@ class Task:
     def __post_init__(self) -> None:
         spec = self.spec
         files = [spec.files[number] for number in spec.needed[self.worker]]
-        self.reader = StateReader(Path(spec.root), files, spec.state.key_names)
-        self.reader.cache.retain(self.reader.root, spec.files)
+        self.storage = open_storage(spec.root)
+        self.requests = self.storage.requests  # before this task
+        self.reader = StateReader(self.storage, files, spec.state.key_names)
+        self.reader.cache.retain(self.storage, spec.files)
         self.frequent = FrequentKeys(spec.state.key_names) if spec.log_values else None
         self.states = Records(spec.name, spec.state.state, "state")
         self.outputs = StagedOutputs(
-            spec.root, spec.batch, self.worker, Records(spec.name, spec.output, "output")
+            self.storage, spec.batch, self.worker, spec.epoch, Records(spec.name, spec.output, "output")
         )
         self.processor = spec.processor
         self.processor.now = spec.time.moment
@@ -174,6 +177,7 @@ class Task:
             moved_bytes=moved["bytes"],
             state=written,
             outputs=outputs,
+            requests=self.storage.requests - self.requests,
         )
 
     def _incoming(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -264,7 +268,7 @@ class Task:
         for number, file in enumerate(self.reader.files):
             if file.earliest is None or file.earliest > now:
                 continue
-            newer = StateReader(self.reader.root, self.reader.files[:number], self.reader.keys)
+            newer = StateReader(self.storage, self.reader.files[:number], self.reader.keys)
             for row_group in self.reader.row_groups(file):
                 at = np.flatnonzero(row_group.expires <= now)
                 at = at[self.spec.owners.of_hashes(row_group.hashes[at]) == self.worker]
@@ -321,9 +325,8 @@ class Task:
         hashes = table.column(HASH).to_numpy()
         if (hashes[1:] < hashes[:-1]).any():
             table = table.take(pa.array(np.argsort(hashes, kind="stable")))
-        return write_state(
-            Path(self.spec.root), table.combine_chunks(), self.spec.batch, self.spec.batch, self.worker
-        )
+        batch = self.spec.batch
+        return write_state(self.storage, table.combine_chunks(), batch, batch, self.worker, self.spec.epoch)
 
 
 def _key_values(keys: Sequence[pa.Array]) -> list[Any]:
