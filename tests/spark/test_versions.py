@@ -106,8 +106,9 @@ def test_few_values_are_counted_exactly_without_top_k(spark: Any, oldest: None) 
 
 
 def test_frequent_texts_without_top_k(spark: Any, oldest: None) -> None:
-    rows = spark.range(0, 2000, 1, 2).selectExpr(f"string({HOT}) as text", "id / 2000 as draw")
-    [found] = rows.agg(frequent.frequent_texts(spark, F.col("text"), F.col("draw"), 200, 2048)).collect()
+    rows = spark.range(0, 2000, 1, 2).select(F.expr(f"string({HOT})").alias("text"), "id")
+    counted = frequent.text_to_count(spark, F.col("text"), F.col("id") / 2000)
+    [found] = rows.agg(frequent.frequent_texts(spark, counted, 200, 2048)).collect()
     items = [pair["item"] for pair in found[0]]
     assert "7" in items
     assert len(set(items)) == len(items) <= 32

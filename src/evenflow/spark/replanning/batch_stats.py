@@ -25,7 +25,7 @@ from evenflow.spark.routing.key_columns import (
     key_struct,
 )
 from evenflow.spark.routing.key_counts import counts_by_worker, top_keys
-from evenflow.spark.versions.frequent import frequent_texts, read_frequent_hashes
+from evenflow.spark.versions.frequent import frequent_texts, read_frequent_hashes, text_to_count
 
 _SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
 _RELATIVE_ERROR = 0.03  # of the counts of keys and pairs
@@ -123,7 +123,7 @@ def observe(
         if every > 1:  # the time is one for the whole batch, and for a batch that is repeated
             partition = f"if(pmod(xxhash64(current_timestamp()), {every}) = 0, {partition}, null)"
         by_hash = counts_by_worker(spark, F.expr(partition), workers)
-    value, draw = helper_name(df, "value"), helper_name(df, "value_draw")
+    value = helper_name(df, "value")
     if logs_values(spark):
         # not the draw that picks a home: by content, it is one number for all rows of some keys
         drawn = F.expr(draw_by_position(0, VALUES, df.isStreaming))
@@ -131,9 +131,9 @@ def observe(
             F.lpad(F.hex(hashed), _HASH_DIGITS, "0"),
             F.left(F.to_json(F.expr(key_struct(keys))), F.lit(_VALUE_CHARACTERS)),
         )
-        df = df.select("*", drawn.alias(draw))
-        df = df.select("*", F.when(F.col(draw) < _VALUE_FRACTION, text).alias(value))
-        by_value = frequent_texts(spark, F.col(value), F.col(draw), _VALUES, _VALUES_TRACKED)
+        counted = text_to_count(spark, text, drawn)
+        df = df.select("*", F.when(drawn < _VALUE_FRACTION, counted).alias(value))
+        by_value = frequent_texts(spark, F.col(value), _VALUES, _VALUES_TRACKED)
     return df.observe(
         name,
         F.count(F.lit(1)).alias("rows"),
@@ -146,7 +146,7 @@ def observe(
         F.approx_count_distinct(F.xxhash64(hashed, worker), _RELATIVE_ERROR).alias("key_worker_pairs"),
         F.max(null.cast("bigint") if serial is None else serial).alias("plan"),
         F.max(F.lit(workers)).alias("workers"),
-    ).drop(value, draw)
+    ).drop(value)
 
 
 def _by_worker(items: Any, workers: int) -> Int64Array:

@@ -160,12 +160,20 @@ def counts_of_few(spark: SparkSession, values: Column, most: int, tracked: int) 
     )
 
 
-def frequent_texts(spark: SparkSession, text: Column, draw: Column, listed: int, tracked: int) -> Column:
-    """Return the aggregate of the most frequent texts as (item, ...); ``draw`` is a random number of the row.
+def text_to_count(spark: SparkSession, text: Column, draw: Column) -> Column:
+    """Return what `frequent_texts` counts: the text, with a random number of the row if that is needed."""
+    return text if has_top_k(spark) else F.struct(draw.alias("draw"), text.alias("text"))
+
+
+def frequent_texts(spark: SparkSession, counted: Column, listed: int, tracked: int) -> Column:
+    """Return the aggregate of the most frequent texts, of `text_to_count`, as (item, ...).
 
     Where Spark cannot count them, they are those of some random rows.
     """
     if has_top_k(spark):
-        return F.call_function("approx_top_k", text, F.lit(listed), F.lit(tracked))
-    drawn = [F.max_by(text, F.xxhash64(draw, F.lit(number))) for number in range(_DRAWN_TEXTS)]
+        return F.call_function("approx_top_k", counted, F.lit(listed), F.lit(tracked))
+    drawn = [
+        F.max_by(counted["text"], F.xxhash64(counted["draw"], F.lit(number)))
+        for number in range(_DRAWN_TEXTS)
+    ]
     return F.transform(F.array_distinct(F.array(*drawn)), lambda one: F.struct(one.alias("item")))
