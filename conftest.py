@@ -70,7 +70,7 @@ def spark() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
     """The folder of jars that make setup-kafka resolves; without it, a test that needs it is skipped."""
-    jars = Path(__file__).parent / ".cache" / "kafka"
+    jars = Path(os.environ.get("EVENFLOW_KAFKA", Path(__file__).parent / ".cache" / "kafka"))
     if not jars.is_dir():
         pytest.skip("the jars of Kafka are not here; make setup-kafka resolves them")
     return jars

@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 import evenflow as ef
 from evenflow.spark import balance
-from evenflow.spark.routing.online import CHECKSUM, online_worker, require_online
+from evenflow.spark.routing.online import online_worker
 from evenflow.spark.routing.online_task import OnlineRouting
+from evenflow.spark.versions.known import CHECKSUM, require_online
 from evenflow.streams import Zipf
 from spark.explained import exchanges
 from spark.stream_files import read_batches, write_batches

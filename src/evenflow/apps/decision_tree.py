@@ -229,12 +229,12 @@ def leaf_of(features: Column, file: Path) -> Column:
     """Return the leaf of every row in the tree stored in ``file``; leaf 0 if there is no tree yet."""
     import pyarrow as pa
 
-    from evenflow.spark.arrow_functions import arrow_function
+    from evenflow.spark.versions.arrow import arrow_function
 
     def leaves(lists: pa.Array) -> pa.Array:
         return pa.array(_tree_in(file).leaf_of(_matrix(lists)))
 
-    return arrow_function(leaves, "long")(features)
+    return arrow_function(leaves, "long", pa.list_(pa.float64()))(features)
 
 
 def _tree_in(file: Path) -> Tree:

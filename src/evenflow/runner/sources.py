@@ -27,8 +27,8 @@ from evenflow.errors import EvenflowError, nearest
 from evenflow.kafka.address import KafkaAddress, is_kafka
 from evenflow.kafka.avro import read_schema
 from evenflow.kafka.topic import newest_offsets, partitions_of
-from evenflow.spark.arrow_functions import arrow_function
 from evenflow.spark.kafka.source import REFUSE, Records, decode, load, value_fields
+from evenflow.spark.versions.arrow import arrow_function
 from evenflow.streams import Zipf
 from evenflow.streams.generator import Generator
 from evenflow.streams.spelling import GENERATORS, open_stream
@@ -136,7 +136,7 @@ def keys_at(position: Column, stream: Generator) -> Column:
             )
         return pa.array(stream.generate(first, last + 1).ids[wanted - first].astype(np.int64) + 1)
 
-    return arrow_function(make, "long")(position)
+    return arrow_function(make, "long", pa.int64())(position)
 
 
 def rows_at(position: Column, generator: RowGenerator) -> Column:
@@ -145,7 +145,7 @@ def rows_at(position: Column, generator: RowGenerator) -> Column:
     def make(positions: pa.Array) -> pa.Array:
         return generator.make(positions.to_numpy(zero_copy_only=False))
 
-    return arrow_function(make, generator.ddl)(position)
+    return arrow_function(make, generator.ddl, pa.int64())(position)
 
 
 def _generated(

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.spark import PlacedJoin, join
-from evenflow.spark.routing.online import CHECKSUM
 from evenflow.spark.session import local_session
+from evenflow.spark.versions.known import CHECKSUM
 from evenflow.testing import acting, failing_once, losing_shuffle_files
 from faults.jobs import retries, unordered
 from faults.jobs.retries import wait_to_be_killed

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.spark import Placed, balance
-from evenflow.spark.routing.online import CHECKSUM
 from evenflow.spark.session import local_session
+from evenflow.spark.versions.known import CHECKSUM
 from evenflow.testing import acting, once, wait_for
 
 WORKERS = 6

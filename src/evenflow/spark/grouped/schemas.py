@@ -7,10 +7,10 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from evenflow.errors import EvenflowError, first_line
 from evenflow.spark.routing.key_columns import inner_types
+from evenflow.spark.versions.arrow import to_arrow_schema
 
 Schema: TypeAlias = str | T.StructType
 
@@ -58,7 +58,7 @@ def as_arrow(schema: T.StructType, argument: str) -> pa.Schema:
     fields = []
     for field in schema.fields:
         try:
-            fields.append(to_arrow_schema(T.StructType([field]), timezone="UTC").field(0).remove_metadata())
+            fields.append(to_arrow_schema(T.StructType([field])).field(0).remove_metadata())
         except PySparkException as error:
             raise EvenflowError(
                 f"{argument} has the column {field.name!r} of type {field.dataType.simpleString()}, which "

@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evenflow.spark.arrow_functions import arrow_function
 from evenflow.spark.joining.side import SideNames, any_null
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
 from evenflow.spark.routing.row_draws import with_draw
+from evenflow.spark.versions.arrow import arrow_function
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def streamed_side(
         hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
     rows = keyed.select("*", draw.alias(named["draw"])).select("*", F.expr(hashed).alias(named["own"]))
     if rules.times is not None:
-        mark = arrow_function(rules.times.mark, "bigint")
+        mark = arrow_function(rules.times.mark, "bigint", pa.int64())
         rows = rows.select("*", mark(F.unix_micros(quoted(rules.times.column))).alias(named["time"]))
     rows = rows.join(F.broadcast(table), F.expr(f"{own} = {hash_}"), "left")
     piece = f"slice(span.cells, int({drawn} * span.pieces) * span.copies + 1, span.copies)"

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from evenflow.errors import EvenflowError
 from evenflow.kafka.avro import Schema, decoder
-from evenflow.spark.arrow_functions import arrow_function
+from evenflow.spark.versions.arrow import arrow_function, to_arrow_type
 
 _TYPES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),
@@ -44,9 +44,7 @@ def avro_fields(schema: Schema) -> T.StructType:
 
 def decoded(value: Column, schema: Schema, skip: int, kind: T.StructType, corrupt: str) -> Column:
     """Return values as structs of ``kind``; those that are not of the schema have ``corrupt`` set."""
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    made = to_arrow_type(kind, timezone="UTC")
+    made = to_arrow_type(kind)
 
     def decode(values: pa.Array) -> pa.Array:
         read = decoder(schema, skip)
@@ -54,7 +52,7 @@ def decoded(value: Column, schema: Schema, skip: int, kind: T.StructType, corrup
         return pa.array([{corrupt: ""} if row is None else row for row in rows], made)
 
     make: Callable[[Any], Any] = decode
-    return arrow_function(make, kind)(value)
+    return arrow_function(make, kind, pa.binary())(value)
 
 
 def _type(schema: Any, named: dict[str, T.DataType | None], space: str, where: str) -> T.DataType:

@@ -24,7 +24,8 @@ from evenflow.spark.routing.key_columns import (
     key_label,
     key_struct,
 )
-from evenflow.spark.routing.key_counts import top_k, top_keys
+from evenflow.spark.routing.key_counts import counts_by_worker, top_keys
+from evenflow.spark.versions.frequent import frequent_texts, read_frequent_hashes, text_to_count
 
 _SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
 _RELATIVE_ERROR = 0.03  # of the counts of keys and pairs
@@ -63,12 +64,13 @@ class BatchStats:
     def from_row(row: Any, batch: int) -> BatchStats:
         """Read an observed row, in any of the forms that Spark returns."""
         values = plain(row)
-        keys, workers = values["hot_keys"] or [], int(values["workers"] or 1)
+        workers = int(values["workers"] or 1)
+        keys, counts = read_frequent_hashes(values["hot_keys"], float(values["rows"]))
         return BatchStats(
             batch=batch,
             total=float(values["rows"]),
-            keys=np.array([item["item"] for item in keys], np.int64).view(np.uint64),
-            counts=np.array([item["count"] for item in keys], np.float64),
+            keys=keys,
+            counts=counts,
             rows=_by_worker(values["rows_by_worker"], workers),
             tail=_by_worker(values["rows_by_bucket_home"], workers),
             distinct=int(values["keys"] or 0),
@@ -120,7 +122,7 @@ def observe(
         partition = hash_partition(keys, workers)
         if every > 1:  # the time is one for the whole batch, and for a batch that is repeated
             partition = f"if(pmod(xxhash64(current_timestamp()), {every}) = 0, {partition}, null)"
-        by_hash = top_k(F.expr(partition), workers)
+        by_hash = counts_by_worker(spark, F.expr(partition), workers)
     value = helper_name(df, "value")
     if logs_values(spark):
         # not the draw that picks a home: by content, it is one number for all rows of some keys
@@ -129,15 +131,16 @@ def observe(
             F.lpad(F.hex(hashed), _HASH_DIGITS, "0"),
             F.left(F.to_json(F.expr(key_struct(keys))), F.lit(_VALUE_CHARACTERS)),
         )
-        df = df.select("*", F.when(drawn < _VALUE_FRACTION, text).alias(value))
-        by_value = F.call_function("approx_top_k", F.col(value), F.lit(_VALUES), F.lit(_VALUES_TRACKED))
+        counted = text_to_count(spark, text, drawn)
+        df = df.select("*", F.when(drawn < _VALUE_FRACTION, counted).alias(value))
+        by_value = frequent_texts(spark, F.col(value), _VALUES, _VALUES_TRACKED)
     return df.observe(
         name,
         F.count(F.lit(1)).alias("rows"),
-        top_keys(hashed, workers).alias("hot_keys"),
+        top_keys(spark, hashed, workers).alias("hot_keys"),
         by_value.alias("key_values"),
-        top_k(worker, workers).alias("rows_by_worker"),
-        (nothing if tail is None else top_k(tail, workers)).alias("rows_by_bucket_home"),
+        counts_by_worker(spark, worker, workers).alias("rows_by_worker"),
+        (nothing if tail is None else counts_by_worker(spark, tail, workers)).alias("rows_by_bucket_home"),
         by_hash.alias("rows_by_hash"),
         F.approx_count_distinct(hashed, _RELATIVE_ERROR).alias("keys"),
         F.approx_count_distinct(F.xxhash64(hashed, worker), _RELATIVE_ERROR).alias("key_worker_pairs"),
@@ -150,7 +153,7 @@ def _by_worker(items: Any, workers: int) -> Int64Array:
     rows = np.zeros(workers, np.int64)
     for item in items or []:
         if item["item"] is not None:
-            rows[item["item"]] = item["count"]
+            rows[item["item"]] += item["count"]
     return rows
 
 

@@ -17,7 +17,7 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
@@ -27,6 +27,7 @@ from evenflow.plan.table import bucket_of
 from evenflow.spark.routing.draws import FIRST_SAMPLE, SECOND_SAMPLE, draw_by_position
 from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.routing.plan_sql import bucket_sql
+from evenflow.spark.versions.frequent import counts_of_few, frequent_hashes, grouped_counts, has_top_k
 
 log = logging.getLogger("evenflow.spark.routing")
 
@@ -154,15 +155,18 @@ def _first_rows(df: DataFrame, hashed: str, seed: int, first_rows: int) -> DataF
 def _aggregated(sides: list[DataFrame], conditions: list[list[str]], workers: int, buckets: int) -> pa.Table:
     """Return the counts of the rows of all sides under each condition, from one job, in one row."""
     rows = sides[0] if len(sides) == 1 else _marked(sides)
+    if buckets:
+        rows = rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
+    others = {
+        f"beyond {listed[1]}": f"{listed[1]} and not is_first" for listed in conditions if len(listed) > 1
+    }
+    if not has_top_k(rows.sparkSession):
+        flat = [one for listed in conditions for one in listed]
+        return grouped_counts(rows, flat, others, _sketch_sizes(_max_hot_keys(workers))[0], buckets > 0)
     aggregates = [
         column for listed in conditions for one in listed for column in _counts(workers, buckets, one)
     ]
-    for listed in conditions:
-        if len(listed) > 1:
-            beyond = f"count_if({listed[1]} and not is_first)"
-            aggregates.append(F.expr(beyond).alias(f"beyond {listed[1]}"))
-    if buckets:
-        rows = rows.selectExpr("*", f"{bucket_sql('hash', buckets)} as bucket")
+    aggregates += [F.expr(f"count_if({condition})").alias(name) for name, condition in others.items()]
     # as Row objects, a hundred thousand keys would take longer than counting them
     return rows.agg(*aggregates).toArrow()
 
@@ -236,14 +240,14 @@ def _listed(found: pa.Table, name: str) -> tuple[Int64Array, Float64Array]:
     return pairs.field("item").to_numpy().astype(np.int64), pairs.field("count").to_numpy().astype(np.float64)
 
 
-def top_keys(hashed: Column, workers: int) -> Column:
-    """Return the aggregate that lists the hot keys, hottest first, as (item, count)."""
-    return F.call_function("approx_top_k", hashed, *map(F.lit, _sketch_sizes(_max_hot_keys(workers))))
+def top_keys(spark: SparkSession, hashed: Column, workers: int) -> Column:
+    """Return the aggregate that lists the hot keys, to be read with `read_frequent_hashes`."""
+    return frequent_hashes(spark, hashed, *_sketch_sizes(_max_hot_keys(workers)))
 
 
-def top_k(values: Column, listed: int) -> Column:
-    """Return the aggregate of the ``listed`` most frequent values; exact if there are no more values."""
-    return F.call_function("approx_top_k", values, *map(F.lit, _sketch_sizes(listed)))
+def counts_by_worker(spark: SparkSession, values: Column, workers: int) -> Column:
+    """Return the aggregate that counts the rows of every worker as (item, count); it is exact."""
+    return counts_of_few(spark, values, *_sketch_sizes(workers))
 
 
 def _max_hot_keys(workers: int) -> int:

@@ -32,23 +32,18 @@ from pyspark.sql import functions as F
 from evenflow.control.directory import temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Scheme
-from evenflow.spark.arrow_functions import arrow_function
 from evenflow.spark.monitoring.operator_name import operator_name
 from evenflow.spark.routing.key_columns import Key, helper_name, key_hash, with_keys
 from evenflow.spark.routing.online_task import OnlineRouting, route_partition
 from evenflow.spark.routing.options import ResolvedOptions
 from evenflow.spark.routing.placed import Placed
 from evenflow.spark.routing.row_order import has_fixed_order, sorted_by_content
+from evenflow.spark.versions.arrow import arrow_function
+from evenflow.spark.versions.known import require_online
 from evenflow.spark.worker_python import check_worker_python
 from evenflow.storage import locate
 
 log = logging.getLogger("evenflow.spark.routing")
-
-MIN_SPARK_VERSION = (4, 2)
-CHECKSUM = (
-    "spark.sql.shuffle.orderIndependentChecksum.enabled",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
-)
 
 
 def place_online(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
@@ -93,23 +88,7 @@ def online_worker(hashed: Column, online: OnlineRouting) -> Column:
     def route(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return route_partition(online, batches)
 
-    return arrow_function(route, "int", of_iterator=True).asNondeterministic()(hashed)
-
-
-def require_online(spark: SparkSession) -> None:
-    """Refuse online routing if Spark could not detect that a retried task lost or duplicated rows."""
-    version = tuple(int(part) for part in spark.version.split(".")[:2])
-    if version < MIN_SPARK_VERSION:
-        raise EvenflowError(
-            f"mode is 'online' on Spark {spark.version}; it needs Spark 4.2 or newer, which detects when a "
-            "retried task routes differently. Use mode='planned'."
-        )
-    for setting in CHECKSUM:
-        if str(spark.conf.get(setting)).lower() != "true":
-            raise EvenflowError(
-                f"mode is 'online' but {setting} is off, so Spark cannot detect when a retried task routes "
-                "differently. Set it to true, or use mode='planned'."
-            )
+    return arrow_function(route, "int", pa.int64(), of_iterator=True).asNondeterministic()(hashed)
 
 
 def _is_local(spark: SparkSession) -> bool:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.routing.key_columns import KeyColumn, key_hash, quoted
+from evenflow.spark.versions.placement import on_workers
 
 _NAMED = 10  # keys that explain shows by value
 _LOOKED_AT = 10_000  # rows of these keys
@@ -37,14 +38,14 @@ class Placed:
         """Return the user's columns, with every row on the partition of its worker."""
         if self.direct is not None:  # without a column for the worker, the shuffle writes smaller rows
             df, worker = self.direct
-            return df.repartitionById(self.workers, worker)
+            return on_workers(df, self.workers, worker)
         return self.moved().drop(*self.helpers())
 
     def moved(self) -> DataFrame:
         """Return the frame with every row on the partition of its worker, helper columns included."""
         if self.stays:
             return self.frame
-        return self.frame.repartitionById(self.workers, F.col(quoted(self.worker)))
+        return on_workers(self.frame, self.workers, F.col(quoted(self.worker)))
 
     def helpers(self) -> list[str]:
         """Return the names of the columns that evenflow added."""

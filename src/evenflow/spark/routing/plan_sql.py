@@ -1,8 +1,7 @@
 """A compiled plan as Column expressions, evaluated without Python.
 
-The steps are those of :class:`evenflow.plan.table.PlanTable`. Its arrays are the columns of a one-row local
-table, each read by a scalar subquery. Spark evaluates the subquery once and passes the array to the generated
-code like a literal, but neither parses it nor prints it in ``df.explain()``.
+The steps are those of :class:`evenflow.plan.table.PlanTable`, over its arrays
+(:mod:`evenflow.spark.stored_arrays`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -21,6 +19,7 @@ from evenflow.plan.join_plan import JoinPlan, SidePieces
 from evenflow.plan.plan import Plan
 from evenflow.plan.table import UPPER, PlanTable, Slots
 from evenflow.spark.routing.key_columns import helper_name, quoted
+from evenflow.spark.stored_arrays import stored_arrays
 
 _CELL_BITS = 21  # bits for the number of a key's homes
 
@@ -42,7 +41,7 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     if chosen is not None:
         answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
         arrays = {"cuts": table.cut, "homes": np.stack([table.below, table.above], axis=1).ravel()}
-    stored = _stored(df, _answer_arrays(table.keys, table, answers) | arrays)
+    stored = stored_arrays(df.sparkSession, _answer_arrays(table.keys, table, answers) | arrays)
     drawn = [] if chosen is None else [chosen.alias(names["draw"])]
     df = _with_answer(df, stored, table, hashed, names["hash"], names["found"], drawn)
     home = F.col(found).cast("int")
@@ -61,7 +60,7 @@ def with_answer(
     found_name: str,
 ) -> DataFrame:  # fmt: skip
     """Return ``df`` with the key's hash, and the hot key's entry in ``answers``, or -1."""
-    stored = _stored(df, _answer_arrays(keys, slots, answers))
+    stored = stored_arrays(df.sparkSession, _answer_arrays(keys, slots, answers))
     return _with_answer(df, stored, slots, hashed, hash_name, found_name)
 
 
@@ -125,7 +124,9 @@ def with_cells(
     hash_, draw_, looked_up, found = (quoted(name) for name in steps.values())
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
     drawn = [(F.lit(0.0) if draw is None else draw).alias(steps["draw"])]
-    stored = _stored(df, _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values})
+    stored = stored_arrays(
+        df.sparkSession, _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values}
+    )
     df = _with_answer(df, stored, plan.slots, hashed, steps["hash"], steps["looked_up"], drawn)
     df = df.selectExpr("*", f"if({cold}, -1L, {looked_up}) as {found}")
     mask = (1 << _CELL_BITS) - 1
@@ -148,7 +149,7 @@ def bucket_home(df: DataFrame, plan: Plan, hashed: str) -> Column:
     if _in_order(plan):
         return F.expr(bucket_sql(hashed, plan.workers))
     bucket = F.expr(bucket_sql(hashed, plan.buckets.size))
-    return F.get(_stored(df, {"buckets": plan.buckets})["buckets"], bucket)
+    return F.get(stored_arrays(df.sparkSession, {"buckets": plan.buckets})["buckets"], bucket)
 
 
 def _in_order(plan: Plan) -> bool:
@@ -159,14 +160,3 @@ def _in_order(plan: Plan) -> bool:
 def bucket_sql(hashed: str, size: int) -> str:
     """Return SQL for the bucket of a hash, among ``size`` buckets."""
     return f"int(shiftright(shiftrightunsigned({hashed}, {UPPER}) * {size}L, 32))"
-
-
-def _stored(df: DataFrame, arrays: dict[str, Array]) -> dict[str, Column]:
-    """Return each array as a Column with the whole array as its value."""
-    columns = {}
-    for name, values in arrays.items():
-        items = pa.array(values)
-        kind = pa.list_(pa.field("item", items.type, nullable=False))
-        columns[name] = pa.ListArray.from_arrays(pa.array([0, len(items)], pa.int32()), items, type=kind)
-    frame = df.sparkSession.createDataFrame(pa.table(columns))
-    return {name: frame.select(name).scalar() for name in arrays}

@@ -31,6 +31,7 @@ from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.table import Committed, StateTable
 from evenflow.spark.state.task_report import SCHEMA, TaskReport
 from evenflow.spark.state.worker_task import TaskSpec
+from evenflow.spark.versions.placement import on_workers
 
 RESCALE = "rescale"  # the file with the last request to change the number of workers
 REBALANCE = "rebalance"  # the file with the last request to balance at once
@@ -275,9 +276,7 @@ def rows_by_owner(df: DataFrame, config: QueryConfig, plan: Plan) -> DataFrame:
     df = df.select("*", F.monotonically_increasing_id().alias(position))
     df = with_worker(df, plan, quoted(names[config.layout.keys[0]]), None, worker)
     order = [names[index] for index in (*config.layout.keys, *config.order_by)]
-    return (
-        df.repartitionById(plan.workers, F.col(worker)).sortWithinPartitions(*order, position).select(*names)
-    )
+    return on_workers(df, plan.workers, F.col(worker)).sortWithinPartitions(*order, position).select(*names)
 
 
 def run_without_rows(spark: SparkSession, workers: int, work: Any) -> DataFrame:

@@ -16,8 +16,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSource, InputPartition
+
+from evenflow.spark.versions.sources import StoppingReader
 
 FORMAT = "evenflow-heartbeat"
 
@@ -39,7 +40,7 @@ class Heartbeat(DataSource):
         return Beats(float(self.options["seconds"]))
 
 
-class Beats(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class Beats(StoppingReader):
     """Offsets are beats since the epoch; a batch has one row, however many beats it covers."""
 
     def __init__(self, seconds: float):
@@ -54,8 +55,8 @@ class Beats(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the current beat."""
         return {"beat": int(time.time() / self.seconds)}
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Return the current beat, or the last one."""
+    def latestOffset(self, *limits: Any) -> dict[str, int]:  # noqa: N802
+        """Return the current beat, or the last one; not every Spark passes a start and a limit."""
         return {"beat": int(time.time() / self.seconds) if self.last is None else self.last}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
