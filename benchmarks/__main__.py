@@ -122,6 +122,61 @@ def fill(
     show("fill", rows, as_json, HERE)
 
 
+@main.command("fill_latency")
+def fill_latency(
+    as_json: Json = False,
+    quick: Quick = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Folder of real streams (Parquet, column 'key').", envvar="EVENFLOW_DATA"),
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw memory against p99 to this file.")] = None,
+) -> None:
+    """Fill's latency: against other schemes, with unequal workers, on streams made to hurt.
+
+    Example: `python -m benchmarks fill_latency --data streams/ --figure docs/figures/fill-latency.png`
+    """
+    from benchmarks.fill_latency import figure as draw
+
+    rows = measure("fill_latency", HERE, quick=quick, data=data)
+    if figure is not None:
+        draw(rows, figure)
+    show("fill_latency", rows, as_json, HERE)
+
+
+@main.command("fill_scale")
+def fill_scale(
+    as_json: Json = False,
+    quick: Quick = False,
+    rows: Annotated[float, typer.Option(help="Rows to route.")] = 1e7,
+    keys: Annotated[float, typer.Option(help="Distinct keys.")] = 1e8,
+    workers: Annotated[
+        str, typer.Option(help="Numbers of workers, separated by commas.")
+    ] = "10,100,1000,10000",
+    figure: Annotated[Path | None, typer.Option(help="Also draw the growth to this file.")] = None,
+) -> None:
+    """Fill with up to 10^4 workers: time per row, memory and imbalance.
+
+    Example: `python -m benchmarks fill_scale --rows 1e9 --workers 10000`
+    """
+    from benchmarks.fill_scale import figure as draw
+
+    numbers = [int(number) for number in workers.split(",")]
+    found = measure("fill_scale", HERE, quick=quick, rows=int(rows), keys=int(keys), workers=numbers)
+    if figure is not None:
+        draw(found, figure)
+    show("fill_scale", found, as_json, HERE)
+
+
+@main.command("fill_theorems")
+def fill_theorems(as_json: Json = False, quick: Quick = False) -> None:
+    """Fill's theorems against measurement.
+
+    Example: `python -m benchmarks fill_theorems --quick`
+    """
+    show("fill_theorems", measure("fill_theorems", HERE, quick=quick), as_json, HERE)
+
+
 @main.command()
 def causes(
     names: Annotated[list[str] | None, typer.Argument(help="Studies to run. Default: all.")] = None,

@@ -2,13 +2,10 @@
 
 ``least_memory`` is a bound for every scheme, even one that knows the future: of each key alone it counts the
 rows that d workers must finish late, and gives homes to the keys where they save the most rows.
-
-Example: `python -m benchmarks.fill_latency`
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -366,10 +363,12 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     ]
 
 
-def figure(rows: Sequence[Row], path: Path, streams: Sequence[str]) -> None:
-    """Draw memory against p99, one panel per stream: fill along ``queue``, the others, the bound of all."""
+def figure(rows: Sequence[Row], path: Path) -> None:
+    """Draw memory against p99 for six streams: fill along ``queue``, the others, the bound of all."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
+
+    streams = list(dict.fromkeys(row["stream"] for row in rows if row["part"] == "latency"))[:6]
 
     drawing = Figure(figsize=(10, 5.6), layout="constrained")
     panels: Any = drawing.subplots(2, 3)
@@ -415,16 +414,3 @@ def figure(rows: Sequence[Row], path: Path, streams: Sequence[str]) -> None:
     drawing.legend(handles, labels, loc="outside upper center", ncols=8, fontsize=7, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, dpi=90)
-
-
-def main() -> None:
-    """Run everything, print the tables and draw the figure beside the page."""
-    rows = run(data=os.environ.get("EVENFLOW_DATA"))
-    for table in tables(rows):
-        print(table.plain(), flush=True)  # noqa: T201
-    streams = list(dict.fromkeys(row["stream"] for row in rows if row["part"] == "latency"))
-    figure(rows, Path("docs/figures/fill-latency.png"), streams[:6])
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,16 @@
-"""Fill's theorems against measurement: balance, the longest wait, the fewest homes of Zipf streams.
-
-Example: `python -m benchmarks.fill_theorems`
-"""
+"""Fill's theorems against measurement: balance, the longest wait, the fewest homes of Zipf streams."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 
 import evenflow as ef
 from benchmarks.fill_latency import memory
-from evenflow.bench.measure import Row
+from evenflow.bench.measure import Progress, Row, silent
 from evenflow.kernels import Float64Array, Int32Array, kernel
+from evenflow.report.tables import Table
 
 EPSILON = 0.02
 
@@ -60,16 +58,28 @@ def _longest(workers: Int32Array, free: Float64Array, rate: float) -> float:
     return longest
 
 
-def run() -> Iterator[Row]:
-    """Yield one row per stream."""
-    for z in (0.6, 1.0, 1.4, 2.0):
-        for workers in (10, 50, 100):
-            yield check(z, 10**4, workers, 10**6, 5.0)
-    for queue in (1.0, 20.0):
-        yield check(1.0, 10**4, 50, 10**6, queue)
+def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
+    """Return one row per stream; ``quick`` uses a tenth of the messages."""
+    messages = 10**5 if quick else 10**6
+    cases = [(z, workers, 5.0) for z in (0.6, 1.0, 1.4, 2.0) for workers in (10, 50, 100)]
+    cases += [(1.0, 50, 1.0), (1.0, 50, 20.0)]
+    rows = []
+    for step, (z, workers, queue) in enumerate(cases):
+        progress(step, len(cases), f"Zipf {z}, {workers} workers, queue {queue:g}")
+        rows.append(check(z, 10**4, workers, messages, queue))
+    return rows
 
 
-if __name__ == "__main__":
-    for row in run():
-        cells = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
-        print("| " + " | ".join(cells) + " |", flush=True)  # noqa: T201
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Return the measured values beside their bounds."""
+    return [
+        Table(
+            "Fill's theorems against measurement",
+            tuple(rows[0]),
+            [
+                tuple(f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row.values())
+                for row in rows
+            ],
+            "The wait is that of workers that serve 1 + 3/4 epsilon times their share.",
+        )
+    ]

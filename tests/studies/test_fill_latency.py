@@ -1,12 +1,17 @@
-"""The studies of fill's latency: the bound of all schemes, the search's generators, the theorems."""
+"""The studies of fill: latency and the bound of all schemes, the search's generators, theorems, scale."""
 
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from benchmarks import fill_latency, fill_scale, fill_theorems
+from benchmarks.__main__ import main
 from benchmarks.fill_latency import adversary, describe, latency, least_memory, memory, tables
 from benchmarks.fill_theorems import fewest_homes, zipf_shares
 
@@ -56,3 +61,51 @@ def test_tables_have_every_stream() -> None:
 def test_the_fewest_homes_of_a_zipf_stream() -> None:
     assert fewest_homes(zipf_shares(2.0, 1), 10) == 9
     assert fewest_homes(zipf_shares(0.0, 100), 10) == 0
+
+
+def test_the_theorems_hold_where_they_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = fill_theorems.check
+    monkeypatch.setattr(fill_theorems, "check", lambda z, _keys, n, _rows, q: check(z, 500, n, 20_000, q))
+    shown = CliRunner().invoke(main, ["fill_theorems", "--quick", "--json"])
+    rows = json.loads(shown.stdout)
+    assert len(rows) == 14
+    for row in rows:
+        assert 1 <= row["max/mean"] <= row["bound of max/mean"]
+        assert 0 < row["longest wait, rows"] <= row["bound of the wait"]
+        assert row["homes beyond the first"] >= row["fewest of any even scheme"]
+    assert "### Fill's theorems" in CliRunner().invoke(main, ["fill_theorems", "--quick"]).stdout
+
+
+def test_scale_counts_the_pairs_of_some_keys(tmp_path: Path) -> None:
+    drawn = tmp_path / "scale.png"
+    options = ["--rows", "3e5", "--keys", "2e4", "--workers", "4,40", "--figure", str(drawn)]
+    shown = CliRunner().invoke(main, ["fill_scale", *options, "--json"])
+    rows = json.loads(shown.stdout)
+    assert [row["workers"] for row in rows] == [4, 40]
+    for row in rows:
+        assert row["max_over_mean"] <= row["bound"]
+        assert 1 <= row["memory"] <= 1.5
+        assert row["nanoseconds_per_row"] > 0
+    assert drawn.stat().st_size > 5_000
+
+
+def test_pairs_are_distinct_pairs_per_key() -> None:
+    pairs = fill_scale.Pairs(1000)
+    for _ in range(120):
+        pairs.add(np.array([128, 128, 256, 7], np.uint64), np.array([1, 2, 1, 3], np.int32))
+    assert pairs.memory() == 1.5
+
+
+def test_latency_is_a_study_with_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spec = "zipf:z=1.2,messages=3000,keys="
+    for name, value in {"GENERATED": [f"{spec}200", f"{spec}300"], "HELD_OUT": ()}.items():
+        monkeypatch.setattr(fill_latency, name, value)
+    search = fill_latency.adversaries
+    monkeypatch.setattr(fill_latency, "adversaries", lambda progress: search(progress, 2, 2000))
+    unequal = fill_latency.unequal
+    monkeypatch.setattr(fill_latency, "unequal", lambda most, progress: unequal(3000, progress))
+    drawn = tmp_path / "latency.png"
+    shown = CliRunner().invoke(main, ["fill_latency", "--quick", "--figure", str(drawn)])
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.count("### ") == 5
+    assert drawn.stat().st_size > 5_000
