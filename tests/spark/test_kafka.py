@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 ROWS = 3000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the broker: tests of a module may run apart
 def clicks(broker: Any) -> str:
     """A topic of JSON records; user 0 has half of them."""
     topic = broker.create("clicks", 3)

@@ -29,7 +29,7 @@ def user(number: int) -> str:
     return "hot" if number % 2 else f"u{number % 30}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the broker: tests of a module may run apart
 def sales(broker: Any) -> str:
     """A topic of JSON records, two minutes long, of which one user has half; the key is a number."""
     topic = broker.create("sales", 2)
@@ -41,7 +41,7 @@ def sales(broker: Any) -> str:
     return str(topic)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the broker: tests of a module may run apart
 def visits(broker: Any) -> str:
     """A topic like it, of other users and times."""
     topic = broker.create("visits-joined", 3)

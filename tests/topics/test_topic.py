@@ -16,7 +16,7 @@ from evenflow.kafka.topic import newest_offsets, partitions_of, sample
 from topics.test_avro import CLICK, ROW, encoded, written
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the broker: tests of a module may run apart
 def visits(broker: Any) -> str:
     """A topic whose record key is hot: half of the records have one key."""
     topic = broker.create("visits", 4)
