@@ -1,26 +1,23 @@
 """Checks once per session that Spark's Python workers can run evenflow, before a job needs them.
 
-Without it, a Python that lacks a package shows as dozens of lines of a worker's traceback. Keep imports
-light: Python workers import this module.
+Without it, a Python that lacks a package shows as dozens of lines of a worker's traceback.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
+
+from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
-_NEEDED = ("numba", "numpy")  # beside evenflow and pyarrow, without which the task itself fails
-_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-_OTHER_VERSION = re.compile(r"PYTHON_VERSION_MISMATCH")
+_NEEDED = ("evenflow", "numba", "numpy", "pyarrow")
+_OTHER_VERSION = "PYTHON_VERSION_MISMATCH"
 _CHECKED: WeakSet[SparkSession] = WeakSet()
 
 
@@ -29,30 +26,33 @@ def check_worker_python(spark: SparkSession) -> None:
     if spark in _CHECKED:
         return
     try:
-        rows = spark.range(1, numPartitions=1).mapInArrow(_missing, "name string").collect()
-        names = [row["name"] for row in rows]
+        missing = spark.range(1, numPartitions=1).select(_missing_there()).collect()[0][0]
     except Exception as error:
-        found = _NO_MODULE.search(str(error))
-        if _OTHER_VERSION.search(str(error)):
-            raise EvenflowError(
-                "Spark's Python workers run another version of Python than this process; before starting "
-                f"Spark, run: export PYSPARK_PYTHON={sys.executable}"
-            ) from None
-        if found is None:
+        if _OTHER_VERSION not in str(error):
             raise
-        names = [found[1].partition(".")[0]]
-    if names:
         raise EvenflowError(
-            f"{' and '.join(names)} cannot be imported by Spark's Python workers; install evenflow there or, "
+            "Spark's Python workers run another version of Python than this process; before starting "
+            f"Spark, run: export PYSPARK_PYTHON={sys.executable}"
+        ) from None
+    if missing:
+        raise EvenflowError(
+            f"{missing} cannot be imported by Spark's Python workers; install evenflow there or, "
             f"before starting Spark, run: export PYSPARK_PYTHON={sys.executable}"
         )
     _CHECKED.add(spark)
 
 
-def _missing(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield the needed packages that this process cannot import."""
-    import pyarrow as pa
+def _missing_there() -> Column:
+    """Return a column with the needed packages that a worker cannot import.
 
-    for _ in batches:
-        pass
-    yield pa.record_batch({"name": pa.array([name for name in _NEEDED if find_spec(name) is None], "string")})
+    The task must not fail where they are missing, or Spark logs its traceback. So it uses none of them: the
+    function is sent by value, since it is a local one, and its rows are not Arrow's.
+    """
+    needed = _NEEDED
+
+    def missing() -> str:
+        from importlib.util import find_spec
+
+        return ", ".join(name for name in needed if find_spec(name) is None)
+
+    return F.udf(missing, "string", useArrow=False)()
