@@ -1,7 +1,7 @@
 """State per key on a stream: ``transformWithState``, and what does the same where Spark lacks it.
 
-Spark 4.0 has only ``transformWithStateInPandas``. pandas has no integers beside nulls and no nested types of its
-own, so the columns of a row pass it as one pickled value.
+Spark 4.0 has only ``transformWithStateInPandas``. pandas has no integers beside nulls and no nested types of
+its own, so the columns of a row pass it as one pickled value.
 
 Keep imports light: Python workers import this module.
 """
