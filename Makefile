@@ -7,7 +7,7 @@ SHARED := .cache/spark-classes.jsa
 KAFKA  := .cache/kafka
 VERSITY := .cache/bin/versitygw
 
-.PHONY: help setup setup-kafka broker java test lint kernels faults bench demo docs scheme-pages reproduce mutants clean
+.PHONY: help setup setup-kafka broker java test lint kernels faults matrix bench demo docs scheme-pages reproduce mutants clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV), everything pinned by constraints.txt; Java 17+ found or installed"
@@ -15,6 +15,7 @@ help:
 	@echo "make broker  a Kafka broker on localhost:9092 (PORT=...) until Ctrl-C, to try things out"
 	@echo "make test    set-up, ruff, mypy, import rules, all tests"
 	@echo "make faults  streaming queries killed again and again, a cluster that loses executors and files"
+	@echo "make matrix  the Spark tests on Spark 4.0 to 4.3, a selection or ALL=1; what works goes to docs/spark/running.md"
 	@echo "make lint    the checks without the tests"
 	@echo "make bench   every benchmark, as ratios within one run"
 	@echo "make reproduce  every figure of the five papers; verdicts compared with docs/reproduction.md"
@@ -74,6 +75,10 @@ $(VERSITY): $(STAMP)
 
 faults: setup $(SHARED) $(KAFKA) $(VERSITY)
 	EVENFLOW_FAULTS=all $(BIN)/pytest -m faults
+
+# every version in an environment of its own, in .cache/matrix
+matrix: setup $(SHARED)
+	$(BIN)/python scripts/matrix.py $(if $(ALL),--all) $(VERSIONS)
 
 bench: setup
 	$(BIN)/evenflow bench all

@@ -41,6 +41,19 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "Java 8 was found" in doctor.java_runs().to_do
 
 
+@pytest.mark.parametrize(
+    ("version", "found", "to_do"),
+    [
+        ("3.5.9", "3.5.9", "evenflow needs 4.0 or newer; run: pip install 'evenflow[spark]'"),
+        ("4.0.5", "4.0.5; mode='online' needs Spark 4.2 or newer", ""),
+        ("4.2.0", "4.2.0", ""),
+    ],
+)
+def test_versions_of_spark(monkeypatch: pytest.MonkeyPatch, version: str, found: str, to_do: str) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda package: version)
+    assert doctor.pyspark() == ("PySpark", found, to_do, True)
+
+
 def test_kernels_that_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> Path:
         raise OSError("no folder")

@@ -24,6 +24,7 @@ from evenflow.spark.routing import key_counts
 from evenflow.spark.routing.key_columns import key_hash, with_keys
 from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.routing.placed import Placed
+from evenflow.spark.versions import known
 from spark.explained import exchanges, explained
 
 pytestmark = pytest.mark.spark
@@ -346,6 +347,9 @@ def test_settings_that_would_undo_it_are_refused(spark: Any) -> None:
         spark.conf.unset(setting)
 
 
+@pytest.mark.skipif(
+    known.CLIENT < known.HAS_REPARTITION_BY_ID, reason="Spark only knows a hash of the worker"
+)
 def test_grouping_on_worker_and_key_afterwards_adds_no_shuffle(spark: Any) -> None:
     placed = place(spark.range(100).selectExpr("id % 7 as k", "id"), "k", PlacementOptions(4))
     grouped = placed.moved().groupBy(placed.worker, "k").count()
@@ -369,7 +373,7 @@ def test_the_explained_plan_is_short_however_many_keys_are_hot(spark: Any) -> No
     )
     text = explained(rows.transform(balance("customer", workers=64)))
     assert "__evenflow_draw" in text  # a key is split
-    assert len(re.sub(r"#\d+", "#100", text)) < 3_000  # numbers grow with the age of a session
+    assert len(re.sub(r"#\d+", "#100", text)) < 3_500  # numbers grow with the age of a session
 
 
 def test_the_baseline_is_sparks_own_repartition(spark: Any) -> None:

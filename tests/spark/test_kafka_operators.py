@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from evenflow.spark import KafkaSink, aggregate, balance, join, stateful
+from evenflow.spark import KafkaSink, aggregate, balance, join, loads, stateful
 from extent import in_make_faults
 from spark.aggregators import SCHEMA, Declared, plain
 from spark.processors import OUTPUT, Adding
@@ -77,6 +77,35 @@ def test_aggregate_equals_sparks_own(
     found = run_to_end(ours, "complete", f"aggregated_{mode}", tmp_path)
     wanted = plain(read(spark_kafka, broker, sales, streaming=False).groupBy("user"))
     assert rows_of(found) == rows_of(wanted.collect())
+
+
+def test_order_per_key_is_kept_where_large_partitions_are_divided(
+    spark_kafka: Any, broker: Any, tmp_path: Path
+) -> None:
+    topic = broker.create("ordered", 2)
+    broker.produce(topic, [(user(number).encode(), str(number).encode()) for number in range(ROWS)])
+    options = {"kafka.bootstrap.servers": broker.servers, "subscribe": topic, "minPartitions": 7}
+    once = spark_kafka.read.format("kafka").options(**options).load()
+    assert once.select(F.spark_partition_id()).distinct().count() >= 7
+    stream = spark_kafka.readStream.format("kafka").options(**options, startingOffsets="earliest").load()
+    rows = stream.selectExpr("string(key) as key", "bigint(string(value)) as number")
+    writer = stateful(rows, "key", Adding(), OUTPUT, tmp_path / "state", workers=3)  # fails if out of order
+    emitted: list[Any] = []
+    query = writer.start(lambda frame, batch: emitted.extend(frame.collect()), availableNow=True)
+    query.awaitTermination()
+    assert {row.key: row.n for row in emitted} == Counter(user(number) for number in range(ROWS))
+
+
+def test_loads_are_of_the_last_batch_however_small(
+    spark_kafka: Any, broker: Any, sales: str, tmp_path: Path
+) -> None:
+    even = read(spark_kafka, broker, sales).transform(balance("user", workers=3))
+    writer = even.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+    assert sizes[-1] < BATCH / 2 < sizes[0]
+    assert sum(loads(query).rows) == sizes[-1]
 
 
 @pytest.mark.faults

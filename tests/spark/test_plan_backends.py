@@ -21,6 +21,7 @@ from evenflow.spark.replanning.plan_join import current_plan, with_joined_worker
 from evenflow.spark.replanning.replanner import write_plan
 from evenflow.spark.routing.plan_sql import bucket_home, with_worker
 from evenflow.spark.state.owner_lookup import Owners
+from evenflow.spark.versions.placement import on_workers
 from plan.plans import plans, rows_for
 
 pytestmark = pytest.mark.spark
@@ -79,5 +80,5 @@ def test_an_explained_frame_stays_short(spark: Any) -> None:
     )
     text = io.StringIO()
     with redirect_stdout(text):
-        df.repartitionById(100, F.col("w")).drop("w").explain()
-    assert len(text.getvalue()) < 3000
+        on_workers(df, 100, F.col("w")).drop("w").explain()
+    assert len(text.getvalue()) < 3500

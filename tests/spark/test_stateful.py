@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 from evenflow.errors import EvenflowError
 from evenflow.owners import AutoWorkers
 from evenflow.spark import KeyedProcessor, loads, read_state, stateful
+from evenflow.spark.versions import known
 from evenflow.testing import wait_for
 from extent import in_make_faults
 from spark.processors import OUTPUT, STREAM, Adding, Everything, Late, Sessions
@@ -235,6 +236,9 @@ def test_late_rows(spark: Any, tmp_path: Path, late: str) -> None:
 
 @pytest.mark.faults
 @in_make_faults
+@pytest.mark.skipif(
+    known.CLIENT < known.HAS_STOPPING_SOURCES, reason="Spark then reads all sources in one batch"
+)
 def test_a_heartbeat_leaves_the_limits_of_the_other_source_alone(spark: Any, tmp_path: Path) -> None:
     """A source that knows nothing of availableNow has Spark read the whole input in one batch."""
     table = numbers(6)

@@ -19,6 +19,7 @@ from evenflow import java
 from evenflow.commands.terminal import Json, print_json
 
 LEAST_MEMORY = 4  # GiB, for Spark's driver and a few Python workers
+_INSTALL = "pip install 'evenflow[spark]'"
 LEAST_DISK = 2  # GiB, for Spark's shuffle files
 
 
@@ -83,12 +84,12 @@ def pyspark() -> Check:
     found = _version("pyspark")
     if found is None:
         return _optional("PySpark", "none", True, "use Spark", "spark")
-    old = tuple(int(part) for part in found.split(".")[:2]) < (4, 2)
-    return Check(
-        "PySpark",
-        found,
-        "mode='online' needs 4.2 or newer; run: pip install 'evenflow[spark]'" if old else "",
-    )
+    from evenflow.spark.versions.known import OLDEST, lacking, parsed, spelled
+
+    if parsed(found) < OLDEST:
+        return Check("PySpark", found, f"evenflow needs {spelled(OLDEST)} or newer; run: {_INSTALL}")
+    missing = lacking(parsed(found))
+    return Check("PySpark", found + "".join(f"; {sentence}" for sentence in missing))
 
 
 def worker_python() -> Check:
@@ -186,9 +187,11 @@ def spark_runs() -> Check:
 
         with local_session(**{"spark.log.level": "ERROR"}) as session:
             from evenflow.spark import balance, loads
+            from evenflow.spark.versions.known import lacking, version_of
 
+            mode = "planned" if lacking(version_of(session)) else "online"
             frame = session.range(1000).selectExpr("id % 10 as key")
-            found = loads(frame.transform(balance("key", workers=2, mode="online")), "key", workers=2)
+            found = loads(frame.transform(balance("key", workers=2, mode=mode)), "key", workers=2)
     except Exception as error:  # any failure of Spark is a finding
         return Check("Spark job", "failed", str(error).splitlines()[0])
     return Check("Spark job", found.summary())

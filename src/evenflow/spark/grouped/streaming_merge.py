@@ -30,6 +30,7 @@ from evenflow.spark.grouped.runs import Batches, Layout, failure, key_text
 from evenflow.spark.grouped.schemas import as_arrow
 from evenflow.spark.grouped.state_encoding import keys_to_text, restore, store, stored_field, text_to_keys
 from evenflow.spark.monitoring.task_timing import with_timing
+from evenflow.spark.versions.merging import with_state
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -65,11 +66,8 @@ def merge_with_state(
     finish = FinishFromStore(
         work.using, work.inner_layout, work.buffers, work.results, tuple(work.result.names), key_types
     )
-    return (
-        reduced.groupBy(KEY)
-        .transformWithState(processor, merged, mode, "EventTime" if watermarked is not None else "None")
-        .mapInArrow(finish, work.result)
-    )
+    time = None if watermarked is None else MARK
+    return with_state(reduced, KEY, processor, merged, mode, time).mapInArrow(finish, work.result)
 
 
 def _check_provider(df: DataFrame) -> None:

@@ -161,12 +161,20 @@ def _column(part: str | Column) -> Column:
     return F.col(part) if isinstance(part, str) else part
 
 
+def _is_unknown(name: str, columns: list[str]) -> bool:
+    """Return whether Spark would not find a name either, and log that it did not; fields are left to it."""
+    is_plain = name[:1].isalpha() and not any(mark in name for mark in ".`*")
+    return is_plain and name.lower() not in {column.lower() for column in columns}
+
+
 def _resolve(df: DataFrame, part: str | Column) -> T.StructField:
     """Return the field of ``df`` that a part of the key refers to."""
     if isinstance(part, str) and df.columns.count(part) > 1:
         raise EvenflowError(
             f"key is {part!r}, but {df.columns.count(part)} columns have that name; rename one."
         )
+    if isinstance(part, str) and _is_unknown(part, df.columns):
+        raise EvenflowError(f"there is no column {part!r}; {nearest(part, df.columns)}")
     try:
         chosen = df.select(
             F.col(quoted(part)) if isinstance(part, str) and part in df.columns else _column(part)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenflow.errors import EvenflowError, own_sentence
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.spark.versions import known
 
@@ -61,8 +62,19 @@ def grouped_counts(
         parts.append(
             top.selectExpr(f"{number} as part", "hash as item", *counted, *(f"0L as {d}" for d in distinct))
         )
-    found = reduce(DataFrame.unionAll, parts).toArrow()
+    found = _collected(reduce(DataFrame.unionAll, parts))
     return _one_row(found, list(conditions), list(others), by_bucket)
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    """Return the rows of a frame; of several jobs that fail, Spark's own error would hide our sentence."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        sentence = own_sentence(str(error))
+        if sentence is None:
+            raise
+        raise EvenflowError(sentence) from error
 
 
 def _one_row(found: pa.Table, conditions: list[str], others: list[str], by_bucket: bool) -> pa.Table:

@@ -16,6 +16,7 @@ OLDEST = (4, 0)
 HAS_REPARTITION_BY_ID = (4, 1)
 HAS_TOP_K = (4, 1)
 HAS_ARROW_UDF = (4, 1)
+HAS_TRANSFORM_WITH_STATE = (4, 1)
 HAS_STOPPING_SOURCES = (4, 2)
 HAS_CHECKSUMS = (4, 2)
 CHECKSUM = (
@@ -34,6 +35,11 @@ def parsed(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def spelled(version: tuple[int, int]) -> str:
+    """Return a version as text, such as 4.2."""
+    return "{}.{}".format(*version)
+
+
 CLIENT = parsed(pyspark.__version__)
 
 
@@ -42,12 +48,21 @@ def version_of(spark: SparkSession) -> tuple[int, int]:
     return min(CLIENT, parsed(spark.version))
 
 
+def lacking(version: tuple[int, int]) -> list[str]:
+    """Return what is refused on a version, in sentences that name the one that has it.
+
+    >>> lacking((4, 1)), lacking((4, 2))
+    (["mode='online' needs Spark 4.2 or newer"], [])
+    """
+    return [f"mode='online' needs Spark {spelled(HAS_CHECKSUMS)} or newer"] if version < HAS_CHECKSUMS else []
+
+
 def require_online(spark: SparkSession) -> None:
     """Refuse online routing if Spark could not detect that a retried task lost or duplicated rows."""
     if version_of(spark) < HAS_CHECKSUMS:
         raise EvenflowError(
-            f"mode is 'online' on Spark {spark.version}; it needs Spark 4.2 or newer, which detects when a "
-            "retried task routes differently. Use mode='planned'."
+            f"mode is 'online' on Spark {spark.version}; it needs Spark {spelled(HAS_CHECKSUMS)} or newer, "
+            "which detects when a retried task routes differently. Use mode='planned'."
         )
     for setting in CHECKSUM:
         if str(spark.conf.get(setting)).lower() != "true":
