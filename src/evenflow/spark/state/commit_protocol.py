@@ -68,6 +68,7 @@ class MicroBatches:
         self._logged: set[str] | None = None  # identities of commits that are in the log
         self._hot_keys: HotKeyNotes | None = None
         self._plan_found = False
+        self._events: list[dict[str, Any]] = []  # to be logged with the next batch
         self._counted: dict[str, int] = {}  # requests by place, at the last commit
         self._tasks_requests = 0  # of tasks that ran since then: merged files, outputs
 
@@ -83,6 +84,7 @@ class MicroBatches:
             if lease.contested:
                 table.claim()
             self._table = table
+            lease.on_beat = table.look_for_newest if not config.root.is_local else None
         return self._table
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -143,7 +145,6 @@ class MicroBatches:
             outputs = spark.range(0, len(files), 1, len(files)).mapInArrow(work, self.config.output)
         else:
             outputs = spark.createDataFrame([], self.config.output)
-        self._tasks_requests += len(files)
         self.sink(outputs, committed.batch)
 
     def merge(self, spark: SparkSession, table: StateTable) -> None:
@@ -168,16 +169,22 @@ class MicroBatches:
         self._tasks_requests += sum(report.requests for report in reports)
         merged = [report.state for report in reports if report.state is not None]
         table.commit(committed, merged, chosen)
-        swept = table.sweep()
-        Control(self.config.control).note(
-            "merged", batch=committed.batch, files=len(chosen), into=len(merged),
-            rows=sum(file.rows for file in chosen), left=sum(file.rows for file in merged), swept=swept,
+        swept, control = table.sweep(), Control(self.config.control)
+        self._events.append(
+            {
+                "event": "merged", "batch": committed.batch, "files": len(chosen), "into": len(merged),
+                "rows": sum(file.rows for file in chosen), "left": sum(file.rows for file in merged),
+                "swept": swept,
+            }
         )  # fmt: skip
+        if control.location.is_local:  # otherwise with the next batch: every note is a request
+            control.note_all(self._events)
+            self._events = []
 
     def _log_batch(self, committed: Committed, table: StateTable) -> None:
         """Write a batch to the log, unless it was written before a kill."""
         control = Control(self.config.control)
-        events = list[dict[str, Any]]()
+        events, self._events = self._events, []
         if self._logged is None:
             self._logged = {note.get("commit", "") for note in control.notes("batch")}
             events.append(

@@ -135,7 +135,6 @@ class Task:
         spec = self.spec
         files = [spec.files[number] for number in spec.needed[self.worker]]
         self.storage = open_storage(spec.root)
-        self.requests = self.storage.requests  # before this task
         self.reader = StateReader(self.storage, files, spec.state.key_names)
         self.reader.cache.retain(self.storage, spec.files)
         forget_copies(self.storage, spec.files, spec.batch)
@@ -186,7 +185,7 @@ class Task:
             moved_bytes=moved["bytes"],
             state=written,
             outputs=outputs,
-            requests=self.storage.requests - self.requests,
+            requests=self.storage.take_requests(),
         )
 
     def _incoming(self, batches: Batches) -> Iterator[pa.RecordBatch]:
