@@ -39,6 +39,7 @@ from evenflow.storage.object_store import without_secrets
 APPLICATION = "evenflow"
 VERSION = 1
 _LOG = "_delta_log"
+_LAST = f"{_LOG}/_last_checkpoint"
 _CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
 _LIST_EVERY = 50  # sweeps of an object store
 _READERS = 16  # threads that read footers and log entries
@@ -117,8 +118,8 @@ class StateTable:
 
     @staticmethod
     def exists(storage: Storage) -> bool:
-        """Return whether there is a state."""
-        return not storage.is_empty(_LOG)
+        """Return whether there is a state; by names first, since a listing may be behind."""
+        return any(storage.exists(name) for name in (_entry(0), _LAST)) or not storage.is_empty(_LOG)
 
     def _open(self) -> None:
         """Read the newest version."""
@@ -131,14 +132,28 @@ class StateTable:
         self._declared = declaration(table)
         self.live = live_files(table)
         self.footers: dict[str, StateFile] = {}
+        number = table.transaction_version(APPLICATION)
+        while actions := list(_actions(self.storage, _entry(self.version + 1))):  # a listing may be behind
+            self.version += 1
+            number = self._replay(actions, number)
         self.check_newest()
         self.committed = committed_at(self.storage, self.version)
-        number = table.transaction_version(APPLICATION)
         if number is not None and (self.committed is None or self.committed.batch != number):
             raise EvenflowError(
                 f"the state at {self.root} is at batch {number}, but its last commit has no metadata of that "
                 "batch, because something else has written to the table; restore it, or use another path."
             )
+
+    def _replay(self, actions: list[dict[str, Any]], number: int | None) -> int | None:
+        """Apply an entry of the log to the live files; return the number of the last batch."""
+        for action in actions:
+            if "add" in action:
+                self.live[action["add"]["path"]] = int(action["add"]["size"])
+            elif "remove" in action:
+                self.live.pop(action["remove"]["path"], None)
+            elif action.get("txn", {}).get("appId") == APPLICATION:
+                number = int(action["txn"]["version"])
+        return number
 
     def _create(self) -> None:
         interval = f"interval {max(1, round(self.keep))} seconds"
