@@ -130,11 +130,15 @@ def test_kills_with_the_state_in_an_object_store(tmp_path: Path, moto: S3Server)
 
 @in_make_faults
 @pytest.mark.timeout(3600)
-def test_executors_that_share_no_folder(tmp_path: Path, moto: S3Server) -> None:
+def test_executors_that_share_no_folder(
+    tmp_path: Path, moto: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """State and control in an object store, executors as on machines of their own, of which some die."""
     kills = dict.fromkeys((1, 3), EXECUTOR)
     batches, place = prepare(tmp_path, max(kills) + 3), moto.bucket() / "state"
     used = set[str]()
+    for name, value in moto.environment.items():  # as machines have it from their role
+        monkeypatch.setenv(name, value)
     with LocalCluster(apart=True) as cluster:
         job = start(tmp_path, kills, cluster.master, place)
         while job.poll() is None:
@@ -179,7 +183,8 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the program in a group of its own, to be killed together."""
     tests = str(JOB.parents[2])  # modules of tests, for every process that Spark starts
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment["PYTHONPATH"] = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
     if place is not None:
         named = {name.upper(): value for name, value in place.options.items()}
         environment |= {**named, "EVENFLOW_STATE": str(place)}
