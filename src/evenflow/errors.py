@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_OWN = re.compile(r"evenflow\.(?:errors|storage\.base)\.(?:Evenflow|Storage)Error: (.*)")
 
 
 class EvenflowError(ValueError):
@@ -24,13 +27,12 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def own_sentence(text: str) -> str | None:
-    """Return the last message of an `EvenflowError` in a longer text, such as Spark's of a failed query.
+    """Return the last message of an error of evenflow's in a longer text, such as Spark's of a failed query.
 
     >>> own_sentence("Job aborted\\nevenflow.errors.EvenflowError: workers is 0.\\n\\tat org.apache")
     'workers is 0.'
     """
-    mark = f"{EvenflowError.__module__}.{EvenflowError.__name__}: "
-    found = [line.strip().removeprefix(mark) for line in text.splitlines() if line.strip().startswith(mark)]
+    found = [match[1] for line in text.splitlines() if (match := _OWN.match(line.strip()))]
     return found[-1] if found else None
 
 

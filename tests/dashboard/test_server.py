@@ -111,7 +111,7 @@ def test_nothing_is_steered_without_being_allowed_and_the_token(tmp_path: Path) 
         status, _, text = ask(running, path, "POST", "x" * 2000, Authorization="Bearer right")
         assert status == 400
         assert ask(running, path)[0] == 405
-    assert not (tmp_path / "rescale").exists()
+    assert not (tmp_path / "requests").exists()
 
 
 def test_texts_are_data_and_paths_stay_at_home(tmp_path: Path) -> None:

@@ -128,6 +128,40 @@ def test_kills_with_the_state_in_an_object_store(tmp_path: Path, moto: S3Server)
     check(tmp_path, status, batches)
 
 
+@in_make_faults
+@pytest.mark.timeout(3600)
+def test_executors_that_share_no_folder(
+    tmp_path: Path, moto: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """State and control in an object store, executors as on machines of their own, of which some die."""
+    kills = dict.fromkeys((1, 3), EXECUTOR)
+    batches, place = prepare(tmp_path, max(kills) + 3), moto.bucket() / "state"
+    used = set[str]()
+    for name, value in moto.environment.items():  # as machines have it from their role
+        monkeypatch.setenv(name, value)
+    with LocalCluster(apart=True) as cluster:
+        job = start(tmp_path, kills, cluster.master, place)
+        while job.poll() is None:
+            for copies in cluster.folder.glob("worker-*/local/*/*/*/evenflow"):
+                used.add(copies.relative_to(cluster.folder).parts[0])
+            time.sleep(0.2)
+        written = [path for path in cluster.folder.rglob("*.json") if "_delta_log" in path.parts]
+    check(tmp_path, job.wait(900), batches)
+    assert not written
+    assert used == {"worker-0", "worker-1"}, used
+    assert {marker.name for marker in tmp_path.glob("killed-*")} == {f"killed-{batch}" for batch in kills}
+    assert not (tmp_path / "state" / "_delta_log").exists()
+
+
+@in_make_faults
+@pytest.mark.timeout(3600)
+def test_spark_connect_with_the_state_in_an_object_store(tmp_path: Path, moto: S3Server) -> None:
+    batches, place = prepare(tmp_path, 4), moto.bucket() / "state"
+    job = start(tmp_path, {}, "connect", place, JOB.with_name("keyed_connect.py"))
+    check(tmp_path, job.wait(900), batches)
+    assert not (tmp_path / "state" / "_delta_log").exists()
+
+
 def prepare(folder: Path, files: int) -> list[pa.Table]:
     """Write the input, one file for each table."""
     ids = Zipf(z=1.2, keys=120, messages=ROWS * files, seed=3).generate(0, ROWS * files).ids
@@ -141,14 +175,20 @@ def prepare(folder: Path, files: int) -> list[pa.Table]:
 
 
 def start(
-    folder: Path, kills: dict[int, str], master: str = "local[2,4]", place: Location | None = None
+    folder: Path,
+    kills: dict[int, str],
+    master: str = "local[2,4]",
+    place: Location | None = None,
+    program: Path = JOB,
 ) -> subprocess.Popen[bytes]:
     """Start the program in a group of its own, to be killed together."""
-    environment = dict(os.environ)
+    tests = str(JOB.parents[2])  # modules of tests, for every process that Spark starts
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment["PYTHONPATH"] = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
     if place is not None:
         named = {name.upper(): value for name, value in place.options.items()}
         environment |= {**named, "EVENFLOW_STATE": str(place)}
-    command = [sys.executable, str(JOB), str(folder), json.dumps(kills), master]
+    command = [sys.executable, str(program), str(folder), json.dumps(kills), master]
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment

@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError
 from evenflow.spark import read_state, rewind_state
-from evenflow.spark.state.batch import RESCALE
+from evenflow.spark.state.batch import REQUESTS
 from evenflow.spark.state.checkpoint import Checkpoint, UnreadableCheckpoint
 from evenflow.spark.state.table import history
 from evenflow.storage import open_storage
@@ -565,7 +565,7 @@ def test_requests_for_workers_of_other_clocks_and_states(
     query.feed()
     query.run().rescale(4)
     older = tmp_path / "older"
-    shutil.copy(tmp_path / "control" / RESCALE, older)
+    shutil.copy(tmp_path / "control" / REQUESTS, older)
     query.feed()
     running = query.run()
     assert running.loads().workers == 4
@@ -574,10 +574,10 @@ def test_requests_for_workers_of_other_clocks_and_states(
         running.rescale(2)
     query.feed()
     assert query.run().loads().workers == 2
-    older.rename(tmp_path / "control" / RESCALE)  # an older control directory was restored
+    older.rename(tmp_path / "control" / REQUESTS)  # an older control directory was restored
     query.feed()
     assert query.run().loads().workers == 2
-    assert Control(tmp_path / "control").read(RESCALE, RESCALE) is not None
+    assert Control(tmp_path / "control").read(REQUESTS, REQUESTS) is not None
     shutil.rmtree(query.state)
     shutil.rmtree(query.checkpoint)
     again = query.run(workers=5)

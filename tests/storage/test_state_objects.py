@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from evenflow.spark import loads, read_state, rewind_state
+from evenflow.spark.state.table import history
 from evenflow.storage import open_storage
+from extent import long
 from spark.stateful_runs import ROWS, Sunk, cut, finish, held, numbers, start, totals
 from spark.stream_files import write_batches
 from storage.s3_server import SECRET, S3Server
 
 pytestmark = pytest.mark.spark
+
+WORKERS = 3
+PER_BATCH = 3 + 2 * WORKERS
+PER_MERGE = 2 + WORKERS  # a file for each worker, their commit, and the removal of the old ones
+PER_CHECKPOINT = 3  # of the table's log: itself, the note where it is, the removal of old entries
 
 
 def test_a_query_with_its_state_in_s3(
@@ -57,3 +64,42 @@ def test_a_query_with_its_state_in_s3(
     assert SECRET not in caplog.text
     assert SECRET not in str(query.config)
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("files", [14, long(60)])
+@pytest.mark.timeout(900)
+def test_requests_per_batch(spark: Any, tmp_path: Path, moto: S3Server, files: int) -> None:
+    """Three and two per worker, as the server counts them and as the loads say; no more with history."""
+    table, sunk, root = numbers(files), Sunk(), moto.bucket() / "state"
+    seen = list[list[tuple[str, str]]]()
+
+    def sink(outputs: Any, batch: int) -> None:
+        sunk(outputs, batch)
+        seen.append([(method, path) for method, path in moto.requests if root.parent.parent.name in path])
+        moto.requests.clear()
+
+    write_batches(tmp_path / "in", cut(table))
+    moto.requests.clear()
+    query = start(spark, tmp_path, sink, state=root, checkpoint=tmp_path / "checkpoint")
+    finish(query)
+    assert held(read_state(spark, root)) == totals(table)
+    merges = checkpoints = 0
+    for batch, requests in enumerate(seen[1:], 1):  # the first one opens and creates the table
+        own = [(method, path) for method, path in requests if "_lease" not in path and method != "HEAD"]
+        commits = [path for _, path in own if path.endswith(".json") and "_delta_log" in path]
+        checkpoint = [path for _, path in own if "checkpoint" in path]
+        plan = [path for _, path in own if "planned" in path]
+        allowed = PER_BATCH + PER_MERGE * (len(commits) > 1) + len(plan)
+        allowed += PER_CHECKPOINT if checkpoint else 0
+        assert len(own) <= allowed, (batch, own)
+        assert not [path for _, path in own if "list-type" in path], (batch, own)
+        merges += len(commits) > 1
+        checkpoints += bool(checkpoint)
+    assert merges >= 1
+    assert merges <= 1 + files / 6
+    assert checkpoints >= files // 25
+    said = {committed.batch: committed.loads["requests"] for _, committed in history(open_storage(root))}
+    usual = [said[batch] for batch in range(4, files)]
+    assert sorted(usual)[len(usual) // 2] == PER_BATCH
+    later = usual[len(usual) // 2 :]
+    assert max(later) <= PER_BATCH + PER_MERGE + PER_CHECKPOINT + 1

@@ -13,7 +13,7 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,14 @@ class Control:
 
     def note(self, event: str, **fields: Any) -> None:
         """Append an event to the log."""
-        line = json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str) + "\n"
+        self.note_all([{"event": event, **fields}])
+
+    def note_all(self, events: Iterable[dict[str, Any]]) -> None:
+        """Append several events to the log, in one write."""
+        now = round(time.time(), 3)
+        lines = [json.dumps({"time": now, **event}, default=str) + "\n" for event in events]
         with contextlib.suppress(OSError):
-            self.log.append(line.encode())
+            self.log.append("".join(lines).encode())
 
     def notes(self, event: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield the events of the log, oldest first; malformed lines are skipped."""

@@ -58,7 +58,9 @@ class Watched:
             if self.control is None:
                 return False
             place = self.control.location
-            self._tails = [open_tail(place), open_tail(place / DECISIONS)]
+            self._tails = [open_tail(place)]
+            if place.is_local:  # an object store has decisions in the one log
+                self._tails.append(open_tail(place / DECISIONS))
         changed = False
         for tail in self._tails:
             for note in tail.read():

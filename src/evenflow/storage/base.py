@@ -32,9 +32,15 @@ class Storage(ABC):
     def __init__(self, location: Location):
         self.location = location
         self.requests = 0  # made so far, without repetitions of failed ones; of a folder, calls
+        self._reported = 0
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.location)!r})"
+
+    def take_requests(self) -> int:
+        """Return the requests of this process since the last call."""
+        made, self._reported = self.requests - self._reported, self.requests
+        return made
 
     @abstractmethod
     def put(self, name: str, content: bytes) -> None:

@@ -246,7 +246,7 @@ def without_secrets(text: str, location: Location) -> str:
     'PUT http://h/b?... with *** in eu-west-1'
     """
     for name, value in location.options.items():
-        if value and not re.search(r"region|endpoint|timeout|allow|bucket|url", name.lower()):
+        if value and not re.search(r"region|endpoint|timeout|retries|allow|bucket|url", name.lower()):
             text = text.replace(str(value), "***")
     return _QUERY.sub("?...", text)
 

@@ -69,6 +69,9 @@ class LocalCluster:
         Cores per worker.
     memory
         Memory per worker, in Spark's notation.
+    apart
+        Give each worker a working directory, a ``TMPDIR`` and local directories of its own, below
+        ``worker-N`` of the folder, as on machines that share nothing.
 
     Attributes
     ----------
@@ -83,8 +86,9 @@ class LocalCluster:
     3
     """
 
-    def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g"):
+    def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g", apart: bool = False):
         self.workers = workers
+        self.apart = apart
         self.cores = cores
         self.memory = memory
         self.master = ""
@@ -147,12 +151,21 @@ class LocalCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_NO_DAEMONIZE": "1",
         }
+        home_of_its_own = self.folder / name if self.apart else None
+        if home_of_its_own is not None:
+            for folder in ("work", "tmp", "local"):
+                (home_of_its_own / folder).mkdir(parents=True)
+            settings |= {
+                "SPARK_LOCAL_DIRS": str(home_of_its_own / "local"), "TMPDIR": str(home_of_its_own / "tmp"),
+            }  # fmt: skip
         options = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         started = [str(home / "bin" / "spark-class"), command[0], *options, *command[1:]]
         silent: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
         with log.open("wb") as out:
             self._processes.append(
-                subprocess.Popen(started, env={**os.environ, **settings}, stdout=out, **silent)
+                subprocess.Popen(
+                    started, env={**os.environ, **settings}, stdout=out, cwd=home_of_its_own, **silent
+                )
             )
         return log
 

@@ -33,8 +33,9 @@ from evenflow.spark.state.task_report import SCHEMA, TaskReport
 from evenflow.spark.state.worker_task import TaskSpec
 from evenflow.spark.versions.placement import on_workers
 
-RESCALE = "rescale"  # the file with the last request to change the number of workers
-REBALANCE = "rebalance"  # the file with the last request to balance at once
+REQUESTS = "requests"  # the file with the last request of each kind
+RESCALE = "rescale"  # a request to change the number of workers
+REBALANCE = "rebalance"  # a request to balance at once
 _SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
 _MOST_SHOWN = 50
 MAX_MEASURED_KEYS = 1024  # hot keys reported to the adaptivity loop
@@ -90,12 +91,13 @@ class Batch:
             if last.asked != config.requested_workers:
                 ownership.sizing = None if config.auto is None else Sizing(config.auto)
                 self._rescale(ownership, config.workers if config.auto is None else ownership.workers)
+        made = last_requests(Control(config.control))
         for name in (RESCALE, REBALANCE):
-            request = Control(config.control).read(name, name)
-            if request is not None and self._is_new(request[0], requests[name]):
-                requests[name] = int(request[0]["serial"])
+            request = made.get(name)
+            if request is not None and self._is_new(request, requests[name]):
+                requests[name] = int(request["serial"])
                 if name == RESCALE:
-                    self._rescale(ownership, int(request[0]["workers"]))
+                    self._rescale(ownership, int(request["workers"]))
                 elif self.decision is None:  # a new number of workers is planned afresh anyway
                     self.decision = replace(ownership.rebalance(), batch=self.batch)
         return before, ownership, requests
@@ -252,6 +254,12 @@ class Batch:
             "ideal": ideal,
             "relative_migration": moved / ideal,
         }
+
+
+def last_requests(control: Control) -> dict[str, dict[str, Any]]:
+    """Return the last request of each kind, by its name."""
+    found = control.read(REQUESTS, REQUESTS)
+    return {} if found is None else {**found[0]}
 
 
 def _compared(measured: Measured, plan: Plan, reports: list[TaskReport]) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from evenflow.control.directory import DECISIONS, OWNERS, Control
+from evenflow.control.decisions import log_decisions
+from evenflow.control.directory import OWNERS, Control
 from evenflow.control.hot_keys import HotKeyNotes
 from evenflow.errors import EvenflowError
 from evenflow.owners import Ownership
@@ -66,6 +67,8 @@ class MicroBatches:
         self._requested: RequestedBatch | None = None  # the last batch that this process completed
         self._logged: set[str] | None = None  # identities of commits that are in the log
         self._hot_keys: HotKeyNotes | None = None
+        self._plan_found = False
+        self._events: list[dict[str, Any]] = []  # to be logged with the next batch
         self._counted: dict[str, int] = {}  # requests by place, at the last commit
         self._tasks_requests = 0  # of tasks that ran since then: merged files, outputs
 
@@ -81,6 +84,7 @@ class MicroBatches:
             if lease.contested:
                 table.claim()
             self._table = table
+            lease.on_beat = table.look_for_newest if not config.root.is_local else None
         return self._table
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -127,7 +131,7 @@ class MicroBatches:
 
     def _requests(self) -> int:
         """Return the requests to the stores since the commit before, with the commit to come."""
-        places = (self.config.root, self.config.control, self.config.control / DECISIONS)
+        places = (self.config.root, self.config.control)
         now = {str(place): open_storage(place).requests for place in places}
         made = sum(now.values()) - sum(self._counted.get(place, 0) for place in now)
         made, self._counted, self._tasks_requests = made + self._tasks_requests, now, 0
@@ -141,7 +145,6 @@ class MicroBatches:
             outputs = spark.range(0, len(files), 1, len(files)).mapInArrow(work, self.config.output)
         else:
             outputs = spark.createDataFrame([], self.config.output)
-        self._tasks_requests += len(files)
         self.sink(outputs, committed.batch)
 
     def merge(self, spark: SparkSession, table: StateTable) -> None:
@@ -166,45 +169,53 @@ class MicroBatches:
         self._tasks_requests += sum(report.requests for report in reports)
         merged = [report.state for report in reports if report.state is not None]
         table.commit(committed, merged, chosen)
-        swept = table.sweep()
-        Control(self.config.control).note(
-            "merged", batch=committed.batch, files=len(chosen), into=len(merged),
-            rows=sum(file.rows for file in chosen), left=sum(file.rows for file in merged), swept=swept,
+        swept, control = table.sweep(), Control(self.config.control)
+        self._events.append(
+            {
+                "event": "merged", "batch": committed.batch, "files": len(chosen), "into": len(merged),
+                "rows": sum(file.rows for file in chosen), "left": sum(file.rows for file in merged),
+                "swept": swept,
+            }
         )  # fmt: skip
+        if control.location.is_local:  # otherwise with the next batch: every note is a request
+            control.note_all(self._events)
+            self._events = []
 
     def _log_batch(self, committed: Committed, table: StateTable) -> None:
-        """Write a batch to the logs, unless it was written before a kill."""
+        """Write a batch to the log, unless it was written before a kill."""
         control = Control(self.config.control)
-        loads = committed.loads
+        events, self._events = self._events, []
         if self._logged is None:
             self._logged = {note.get("commit", "") for note in control.notes("batch")}
-            control.note(
-                "started", query=committed.query, run=self.config.token, batch=committed.batch,
-                workers=committed.workers, name=self.config.name, scheme=str(self.config.scheme),
+            events.append(
+                {
+                    "event": "started", "query": committed.query, "run": self.config.token,
+                    "batch": committed.batch, "workers": committed.workers, "name": self.config.name,
+                    "scheme": str(self.config.scheme),
+                }
             )  # fmt: skip
-        if committed.identity in self._logged:
-            return
-        self._logged = {committed.identity}
-        control.note(
-            "batch", batch=committed.batch, rows=loads["rows"], keys=sum(loads["touched"]),
-            pairs=sum(loads["touched"]), busy=loads["seconds"], watermark=committed.watermark,
-            loads={name: value for name, value in loads.items() if name not in ("hashed", "hot")},
-            commit=committed.identity, query=committed.query, hashed=loads.get("hashed"),
-            hot=self._hot(control, loads), seconds=round(time.monotonic() - self._began, 6),
-            late=sum(loads["late"]),
-            state_keys=loads["state_keys"],
-            state_bytes=sum(file.bytes for file in table.footers.values()),
-        )  # fmt: skip
-        self._write_plan(control, committed)
-        decisions = Control(self.config.control / DECISIONS)
-        for decision in committed.decisions:
-            decisions.note("decision", **decision)
-        if committed.gap is not None:
-            decisions.note("gap", batch=committed.batch, **committed.gap)
-            control.note("gap", batch=committed.batch, **committed.gap)
-            log.warning("accept_gap: %s", committed.gap["why"])
-        if committed.migration is not None:
-            decisions.note("migration", **committed.migration)
+        if committed.identity not in self._logged:
+            self._logged = {committed.identity}
+            events.append(self._batch_event(control, committed, table))
+            if committed.gap is not None:
+                log.warning("accept_gap: %s", committed.gap["why"])
+            self._write_plan(control, committed)
+            events += log_decisions(control, _decisions(committed))
+        if events:
+            control.note_all(events)
+
+    def _batch_event(self, control: Control, committed: Committed, table: StateTable) -> dict[str, Any]:
+        loads = committed.loads
+        return {
+            "event": "batch", "batch": committed.batch, "rows": loads["rows"],
+            "keys": sum(loads["touched"]), "pairs": sum(loads["touched"]), "busy": loads["seconds"],
+            "watermark": committed.watermark,
+            "loads": {name: value for name, value in loads.items() if name not in ("hashed", "hot")},
+            "commit": committed.identity, "query": committed.query, "hashed": loads.get("hashed"),
+            "hot": self._hot(control, loads), "seconds": round(time.monotonic() - self._began, 6),
+            "late": sum(loads["late"]), "state_keys": loads["state_keys"],
+            "state_bytes": sum(file.bytes for file in table.footers.values()),
+        }  # fmt: skip
 
     def _hot(self, control: Control, loads: dict[str, Any]) -> list[list[Any]]:
         """Return the hot keys of a batch for the log, with the time since which each has been hot."""
@@ -214,17 +225,29 @@ class MicroBatches:
         values = {key: value for key, _, _, *rest in hot for value in rest if value is not None}
         return self._hot_keys.of_batch([key[:3] for key in hot], values if self.config.log_values else None)
 
+    def _has_plan(self, control: Control) -> bool:
+        """Return whether there is a plan; in an object store, it is looked for once."""
+        if not self._plan_found or control.location.is_local:
+            self._plan_found = control.read(OWNERS, "plan") is not None
+        return self._plan_found
+
     def _write_plan(self, control: Control, committed: Committed) -> None:
         """Write the plan for the next batch to the control directory if it is a new one, to be explained."""
         changed = any(decision["adopted"] for decision in committed.decisions)
-        if changed or control.read(OWNERS, "plan") is None:
+        if changed or not self._has_plan(control):
             plan = Ownership.from_json(committed.ownership, self.config.scheme).plan
-            control.write(
-                OWNERS,
-                "plan",
-                {"serial": committed.batch, "workers": plan.workers, "plan": plan.to_json()},
-                {},
-            )
+            header = {"serial": committed.batch, "workers": plan.workers, "plan": plan.to_json()}
+            self._plan_found = control.write(OWNERS, "plan", header, {})
+
+
+def _decisions(committed: Committed) -> list[dict[str, Any]]:
+    """Return what was decided in a batch as events."""
+    events = [{"event": "decision", **decision} for decision in committed.decisions]
+    if committed.gap is not None:
+        events.append({"event": "gap", "batch": committed.batch, **committed.gap})
+    if committed.migration is not None:
+        events.append({"event": "migration", **committed.migration})
+    return events
 
 
 def check_staged(storage: Storage, committed: Committed) -> None:

@@ -73,9 +73,8 @@ class FileMerge:
             pass
         worker = current_worker()
         try:
-            requests = open_storage(self.root).requests
             merged = self._merge(worker)
-            yield TaskReport(worker, merged, requests=open_storage(self.root).requests - requests).row()
+            yield TaskReport(worker, merged, requests=open_storage(self.root).take_requests()).row()
         except DamagedFile as error:
             yield TaskReport.for_damaged_file(worker, error).row()
 

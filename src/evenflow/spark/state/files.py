@@ -9,6 +9,7 @@ the list of files alone identifies a version, and a batch finds in the cache wha
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ from evenflow.spark.grouped.runs import equal_keys
 from evenflow.spark.state.owner_lookup import STATE_BUCKETS, Bools, Hashes
 from evenflow.spark.state.schema import BATCH, EXPIRES, HASH, REMOVED
 from evenflow.storage import Storage, StorageError
+from evenflow.storage.local_copies import local_copies
 from evenflow.storage.reader import ObjectFile
 
 FOLDER = "data"
@@ -99,6 +101,15 @@ def unique_name(folder: str, batch: int, worker: int, epoch: int) -> str:
     return f"{folder}/{batch:010}-{worker:05}-{epoch:06}-{uuid4().hex}.parquet"
 
 
+def batch_of(name: str) -> int:
+    """Return the batch in a unique name.
+
+    >>> batch_of(unique_name("data", 7, 1, 12))
+    7
+    """
+    return int(name.rpartition("/")[2].partition("-")[0])
+
+
 def epoch_of(name: str) -> int:
     """Return the epoch in a unique name; 0 if it has none.
 
@@ -113,7 +124,10 @@ class ParquetObject:
     """A Parquet file that is there when the block ends without an error, and lasts."""
 
     def __init__(self, storage: Storage, name: str, schema: pa.Schema, **options: Any):
-        self.sink = storage.open_sink(name)
+        copies = local_copies(storage)
+        self.sink = (
+            storage.open_sink(name) if copies is None else copies.beside(storage.open_sink(name), name)
+        )
         self.size = 0
         self.writer = pq.ParquetWriter(self.sink, schema, **options)
 
@@ -155,10 +169,14 @@ def read_footer(storage: Storage, name: str, size: int) -> StateFile:
 def open_parquet(
     storage: Storage, name: str, size: int, content: bytes | None = None, metadata: Any = None
 ) -> pq.ParquetFile:
-    """Open a Parquet file of a known size: a small one is read whole, a large one by ranges."""
+    """Open a Parquet file of a known size: a copy, or a small one read whole, or a large one by ranges."""
     try:
+        copies = local_copies(storage)
+        copy = None if copies is None else copies.find(name, size)
         source: Any = ObjectFile(storage, name, size)
-        if size <= WHOLE_BYTES:
+        if copy is not None and content is None:
+            source = pa.OSFile(str(copy))
+        elif size <= WHOLE_BYTES:
             source = pa.BufferReader(read_whole(storage, name, size) if content is None else content)
         return pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True, pre_buffer=True)
     except StorageError:
@@ -171,13 +189,28 @@ def open_parquet(
 
 def read_whole(storage: Storage, name: str, size: int) -> bytes:
     """Return the content of a file of a known size."""
+    copies = local_copies(storage)
+    copy = None if copies is None else copies.find(name, size)
+    if copy is not None:
+        with contextlib.suppress(OSError):
+            return copy.read_bytes()
     try:
         content = storage.read(name)
     except FileNotFoundError as error:
         raise DamagedFile(name, "it is missing") from error
     if len(content) != size:
         raise DamagedFile(name, f"it has {len(content)} bytes instead of {size}")
+    if copies is not None:
+        copies.save(name, content)
     return content
+
+
+def forget_copies(storage: Storage, files: Iterable[StateFile], batch: int) -> None:
+    """Remove what this executor copied of files that are no longer in the table when a batch begins."""
+    copies = local_copies(storage)
+    if copies is not None:
+        kept = {file.name for file in files}
+        copies.retain(lambda name: name in kept or batch_of(name) >= batch - 1)  # tasks may be writing them
 
 
 def _expiries(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -217,7 +250,9 @@ class Cache:
         self.content: tuple[str, bytes] = ("", b"")  # of the small file that was read last
 
     def _open(self, storage: Storage, file: StateFile, path: str, metadata: Any = None) -> pq.ParquetFile:
-        if file.bytes <= WHOLE_BYTES and self.content[0] != path:
+        if file.bytes > WHOLE_BYTES:
+            return open_parquet(storage, file.name, file.bytes, None, metadata)
+        if self.content[0] != path:
             self.content = (path, read_whole(storage, file.name, file.bytes))
         return open_parquet(storage, file.name, file.bytes, self.content[1], metadata)
 

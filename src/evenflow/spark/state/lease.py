@@ -39,6 +39,7 @@ class Lease:
         self.root, self.token = root, token
         self.storage = open_storage(root / LEASE)  # of its own: its requests are no batch's
         self.is_active: Callable[[], bool] = lambda: True
+        self.on_beat: Callable[[], None] | None = None  # what else to look after, beside the batches
         self.epoch = 0
         self.contested = False  # the holder before may be alive, and not know that it lost the lease
         self._version: str | None = None
@@ -104,6 +105,8 @@ class Lease:
                 return
             with contextlib.suppress(OSError):  # `ensure` tries again
                 self._renew()
+                if self.on_beat is not None:
+                    self.on_beat()
 
     def _renew(self) -> None:
         with self._changing:

@@ -11,7 +11,8 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from evenflow.control.directory import DECISIONS, Control
+from evenflow.control.decisions import decisions
+from evenflow.control.directory import Control
 from evenflow.errors import EvenflowError, own_sentence
 from evenflow.spark.replanning.listener import batch_listener
 from evenflow.spark.state.commit_protocol import MicroBatches, Sink
@@ -212,12 +213,12 @@ class StatefulQuery:
         ``part`` is the share of all keys that moved, ``ideal`` the share that had to (that of the workers
         that joined or left, at least one worker's), and ``relative_migration`` the one divided by the other.
         """
-        return list(Control(self.config.control / DECISIONS).notes("migration"))
+        return list(decisions(Control(self.config.control), "migration"))
 
     def gaps(self) -> list[dict[str, Any]]:
         """Return the gaps that ``accept_gap=True`` accepted, oldest first: batches and ids of both sides."""
-        return list(Control(self.config.control / DECISIONS).notes("gap"))
+        return list(decisions(Control(self.config.control), "gap"))
 
     def decisions(self) -> list[dict[str, Any]]:
         """Return the decisions of the adaptivity loop, oldest first, with its measurements."""
-        return list(Control(self.config.control / DECISIONS).notes("decision"))
+        return list(decisions(Control(self.config.control), "decision"))

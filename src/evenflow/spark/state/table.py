@@ -28,17 +28,20 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from evenflow.errors import EvenflowError, first_line
+from evenflow.spark.state.delta_checkpoint import declaration, outdated, write_checkpoint
 from evenflow.spark.state.files import FOLDER, DamagedFile, StateFile, epoch_of, read_footer
 from evenflow.spark.state.schema import StateLayout
 from evenflow.spark.state.staged_outputs import OUTPUTS
-from evenflow.storage import Storage, StorageError
+from evenflow.storage import Storage, StorageError, open_storage
 from evenflow.storage.delta import delta_options
 from evenflow.storage.object_store import without_secrets
 
 APPLICATION = "evenflow"
 VERSION = 1
 _LOG = "_delta_log"
+_LAST = f"{_LOG}/_last_checkpoint"
 _CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
+_LIST_EVERY = 50  # sweeps of an object store
 _READERS = 16  # threads that read footers and log entries
 _CLAIMS = 5  # attempts at committing an epoch while the holder before still commits
 
@@ -107,12 +110,16 @@ class StateTable:
         self.keep = keep
         self.epoch = epoch
         self._retired: dict[str, float] | None = None  # removed files, with the time of removal
+        self._entries: dict[str, float] = {}  # of the log, with the time of writing
+        self._outputs: list[str] = []  # staged by batches before the last
+        self._sweeps = 0
+        self._newest_gone = False
         self._open()
 
     @staticmethod
     def exists(storage: Storage) -> bool:
-        """Return whether there is a state."""
-        return not storage.is_empty(_LOG)
+        """Return whether there is a state; by names first, since a listing may be behind."""
+        return any(storage.exists(name) for name in (_entry(0), _LAST)) or not storage.is_empty(_LOG)
 
     def _open(self) -> None:
         """Read the newest version."""
@@ -122,16 +129,31 @@ class StateTable:
         self._check_declaration(table)
         self.identity = str(table.metadata().id)  # copies share it
         self.version = int(table.version())
+        self._declared = declaration(table)
         self.live = live_files(table)
         self.footers: dict[str, StateFile] = {}
+        number = table.transaction_version(APPLICATION)
+        while actions := list(_actions(self.storage, _entry(self.version + 1))):  # a listing may be behind
+            self.version += 1
+            number = self._replay(actions, number)
         self.check_newest()
         self.committed = committed_at(self.storage, self.version)
-        number = table.transaction_version(APPLICATION)
         if number is not None and (self.committed is None or self.committed.batch != number):
             raise EvenflowError(
                 f"the state at {self.root} is at batch {number}, but its last commit has no metadata of that "
                 "batch, because something else has written to the table; restore it, or use another path."
             )
+
+    def _replay(self, actions: list[dict[str, Any]], number: int | None) -> int | None:
+        """Apply an entry of the log to the live files; return the number of the last batch."""
+        for action in actions:
+            if "add" in action:
+                self.live[action["add"]["path"]] = int(action["add"]["size"])
+            elif "remove" in action:
+                self.live.pop(action["remove"]["path"], None)
+            elif action.get("txn", {}).get("appId") == APPLICATION:
+                number = int(action["txn"]["version"])
+        return number
 
     def _create(self) -> None:
         interval = f"interval {max(1, round(self.keep))} seconds"
@@ -166,9 +188,20 @@ class StateTable:
                 f"{_column_list(self.layout.schema)}; use the same declaration or another path."
             )
 
-    def check_newest(self) -> None:
-        """Refuse to continue from a version whose log entry was removed: a restart would not find it."""
-        if not self.storage.exists(_entry(self.version)):
+    def look_for_newest(self) -> None:
+        """See whether the newest version's log entry is there, beside the batches, for `check_newest`."""
+        version, apart = self.version, open_storage(self.root / _LOG)  # its requests are no batch's
+        is_gone = not apart.exists(_entry(version).removeprefix(f"{_LOG}/"))
+        self._newest_gone = is_gone and version == self.version
+
+    def check_newest(self, ask: bool = True) -> None:
+        """Refuse to continue from a version whose log entry was removed: a restart would not find it.
+
+        Without ``ask``, what `look_for_newest` found last counts for an object store.
+        """
+        if ask or self.root.is_local:
+            self.look_for_newest()
+        if self._newest_gone:
             raise EvenflowError(
                 f"version {self.version} of the state at {self.root} has disappeared from its {_LOG} "
                 "directory, because it was deleted or replaced by an older copy; stop the query, restore the "
@@ -223,7 +256,7 @@ class StateTable:
         self, committed: Committed, added: Iterable[StateFile], removed: Iterable[StateFile] = ()
     ) -> None:
         """Commit files and metadata atomically; fails if another process has committed meanwhile."""
-        self.check_newest()
+        self.check_newest(ask=False)
         committed = replace(committed, epoch=self.epoch)
         if not self._append(committed, list(added), list(removed)):
             raise self._refused(f"batch {committed.batch} ran")
@@ -242,6 +275,10 @@ class StateTable:
         if not self.storage.create(_entry(self.version + 1), content):
             return False
         self.version += 1
+        self._entries[_entry(self.version)] = now / 1000
+        staged = set() if committed is None else {output["name"] for output in committed.outputs}
+        if self.committed is not None:
+            self._outputs += [one["name"] for one in self.committed.outputs if one["name"] not in staged]
         self.committed = committed
         gone = {file.name for file in removed}
         self.live |= {file.name: file.bytes for file in added}
@@ -257,42 +294,71 @@ class StateTable:
     def _checkpoint(self) -> None:
         """Write down the whole version, and remove old log entries; the next time if it fails."""
         with contextlib.suppress(DeltaError, OSError, EvenflowError):
-            table = open_table(self.storage, self.version)
-            table.create_checkpoint()
-            table.cleanup_metadata()
+            if self._retired is None or self._declared is None:
+                table = open_table(self.storage, self.version)
+                table.create_checkpoint()
+                table.cleanup_metadata()
+                return
+            now = time.time()
+            transaction = None if self.committed is None else _transaction(self.committed, int(now * 1000))
+            written = write_checkpoint(
+                self.storage, self.version, self._declared, transaction, self.live, self._retired,
+                int(now * 1000),
+            )  # fmt: skip
+            self._entries[written] = now
+            names = outdated(self._entries, now - self.keep)
+            self.storage.delete(names)
+            for name in names:
+                del self._entries[name]
 
     def sweep(self) -> int:
         """Remove state files that no retained version needs, and outputs but the last; return how many.
 
         Called while no task of this query runs. A task of a killed query may still be writing, but its files
-        are never committed. Files of a later holder, whom this process does not know of, are left alone.
+        are never committed. Files of a later holder, whom this process does not know of, are left alone. In
+        an object store, what this process knows of is removed, and the store is listed now and then only:
+        for the files of tasks that failed.
         """
+        now = time.time()
         if self._retired is None:
             self._retired = self._read_retired()
-        now = time.time()
+        known, listed = self._retired, self.root.is_local or self._sweeps % _LIST_EVERY == 0
+        self._sweeps += 1
+        if listed:
+            swept, outputs = self._listed(now)
+        else:
+            swept = [name for name, when in known.items() if name not in self.live and now - when > self.keep]
+            outputs = self._outputs
+        self.storage.delete([*swept, *outputs])
+        self._outputs = []
+        for folder in (FOLDER, OUTPUTS):
+            self.storage.remove_drafts(folder)
+        self._retired = {name: when for name, when in known.items() if now - when <= self.keep}
+        return len(swept)
+
+    def _listed(self, now: float) -> tuple[list[str], list[str]]:
+        """Return the state files and the outputs in the store that are not needed."""
         staged = set() if self.committed is None else {output["name"] for output in self.committed.outputs}
+        retired = self._retired or {}
         swept = [
             entry.name
             for entry in self.storage.entries(FOLDER)
             if entry.name.endswith(".parquet")
             and entry.name not in self.live
             and epoch_of(entry.name) <= self.epoch
-            and now - self._retired.get(entry.name, 0.0) > self.keep
+            and now - retired.get(entry.name, 0.0) > self.keep
         ]
         outputs = [
             entry.name
             for entry in self.storage.entries(OUTPUTS)
             if entry.name not in staged and epoch_of(entry.name) <= self.epoch
         ]
-        self.storage.delete([*swept, *outputs])
-        for folder in (FOLDER, OUTPUTS):
-            self.storage.remove_drafts(folder)
-        self._retired = {name: when for name, when in self._retired.items() if now - when <= self.keep}
-        return len(swept)
+        return swept, outputs
 
     def _read_retired(self) -> dict[str, float]:
         """Return the files that commits in the log removed, with the time of removal; read once."""
-        names = [entry.name for entry in self.storage.entries(_LOG) if entry.name.endswith(".json")]
+        self._entries |= {entry.name: entry.modified for entry in self.storage.entries(_LOG)}
+        names = [name for name in self._entries if name.endswith(".json")]
         retired: dict[str, float] = {}
         for actions in _at_once(lambda name: list(_actions(self.storage, name)), names):
             for action in actions:
@@ -301,6 +367,10 @@ class StateTable:
                     name, when = removed["path"], removed.get("deletionTimestamp", 0) / 1000
                     retired[name] = max(when, retired.get(name, 0.0))  # a rewind may have restored it
         return retired
+
+
+def _transaction(committed: Committed, now: int) -> dict[str, Any]:
+    return {"appId": APPLICATION, "version": committed.batch, "lastUpdated": now}
 
 
 def _commit_actions(
@@ -313,7 +383,7 @@ def _commit_actions(
     actions: list[dict[str, Any]] = [{"commitInfo": info}]
     if committed is not None:
         info["evenflow"] = committed.to_json()
-        actions.append({"txn": {"appId": APPLICATION, "version": committed.batch, "lastUpdated": now}})
+        actions.append({"txn": _transaction(committed, now)})
     for file in added:
         add = {
             "path": file.name, "partitionValues": {}, "size": file.bytes, "modificationTime": now,

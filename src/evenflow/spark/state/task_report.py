@@ -35,7 +35,7 @@ class TaskReport:
     latest: int | None = None  # event time in microseconds
     bytes_read: int = 0
     state_bytes: int = 0
-    requests: int = 0  # to the storage of the state
+    requests: int = 0  # of this Python process to the storage of the state, since its report before
     moved_keys: int = 0
     moved_bytes: int = 0
     damaged: str | None = None  # name of a file that cannot be read

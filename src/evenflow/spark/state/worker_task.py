@@ -30,7 +30,15 @@ from evenflow.spark.grouped.runs import (
     split_runs,
 )
 from evenflow.spark.state.batch_time import BatchTime
-from evenflow.spark.state.files import NEVER, DamagedFile, RowGroup, StateFile, StateReader, write_state
+from evenflow.spark.state.files import (
+    NEVER,
+    DamagedFile,
+    RowGroup,
+    StateFile,
+    StateReader,
+    forget_copies,
+    write_state,
+)
 from evenflow.spark.state.frequent_keys import FrequentKeys
 from evenflow.spark.state.owner_lookup import Bools, Hashes, Owners
 from evenflow.spark.state.processor import KeyedProcessor
@@ -127,9 +135,9 @@ class Task:
         spec = self.spec
         files = [spec.files[number] for number in spec.needed[self.worker]]
         self.storage = open_storage(spec.root)
-        self.requests = self.storage.requests  # before this task
         self.reader = StateReader(self.storage, files, spec.state.key_names)
         self.reader.cache.retain(self.storage, spec.files)
+        forget_copies(self.storage, spec.files, spec.batch)
         self.frequent = FrequentKeys(spec.state.key_names) if spec.log_values else None
         self.states = Records(spec.name, spec.state.state, "state")
         self.outputs = StagedOutputs(
@@ -177,7 +185,7 @@ class Task:
             moved_bytes=moved["bytes"],
             state=written,
             outputs=outputs,
-            requests=self.storage.requests - self.requests,
+            requests=self.storage.take_requests(),
         )
 
     def _incoming(self, batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,112 @@
+"""A stateful query whose store fails: nothing is lost or doubled, and a store that stays away stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenflow.errors import EvenflowError
+from evenflow.spark import read_state
+from evenflow.storage import Location
+from extent import in_make_faults
+from spark.stateful_runs import Sunk, cut, finish, held, numbers, start, totals
+from spark.stream_files import write_batches
+from storage.proxy import Fault, Passing, Proxy, at_random, proxy_before
+from storage.s3_server import SECRET, S3Server, versity_server, versitygw
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+LIMITS = {"timeout": "2s", "max_retries": "6", "retry_timeout": "30s"}
+BATCHES = 8
+FAULTS: dict[str, Fault] = {
+    "throttled": at_random("503", 0.25),
+    "hanging": at_random("hang", 0.04),
+    "cut uploads": at_random("cut", 0.3, where=lambda passing: passing.method == "PUT"),
+    "lost answers": at_random("lose", 0.2),
+    "lost commits": lambda passing: "lose" if _is_commit(passing) and _is_first(passing) else None,
+    "lagging listings": at_random("lag", 0.5, where=lambda passing: passing.is_listing),
+}
+
+
+def _is_commit(passing: Passing) -> bool:
+    return passing.method == "PUT" and "_delta_log" in passing.path and passing.path.endswith(".json")
+
+
+def _is_first(passing: Passing, seen: set[str] = set()) -> bool:  # noqa: B006 - it remembers
+    return passing.path not in seen and not seen.add(passing.path)  # type: ignore[func-returns-value]
+
+
+@pytest.fixture(scope="module")
+def proxy(moto: S3Server) -> Iterator[Proxy]:
+    """A proxy before versitygw where it is installed, otherwise before moto."""
+    command = versitygw()
+    if command is None:
+        with proxy_before(moto) as running:
+            yield running
+        return
+    with versity_server(command) as server, proxy_before(server) as running:
+        yield running
+
+
+@in_make_faults
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_query_on_a_store_that_fails(spark: Any, tmp_path: Path, proxy: Proxy, fault: str) -> None:
+    """Half of the batches in one run, the others in the next, with other workers."""
+    table, sunk = numbers(BATCHES), Sunk()
+    proxy.decide, proxy.done = None, {}
+    options: dict[str, Any] = {
+        "state": Location(proxy.bucket(), LIMITS) / "state", "checkpoint": tmp_path / "checkpoint",
+    }  # fmt: skip
+    batches = cut(table)
+    proxy.decide = FAULTS[fault]
+    try:
+        write_batches(tmp_path / "in", batches[: BATCHES // 2])
+        finish(start(spark, tmp_path, sunk, **options))
+        write_batches(tmp_path / "in", batches[BATCHES // 2 :], first=BATCHES // 2)
+        finish(start(spark, tmp_path, sunk, workers=4, **options))
+        assert totals(table) == sunk.last()
+    finally:
+        proxy.decide = None
+    assert sum(proxy.done.values()) >= 3, proxy.done
+    assert [batch for batch, _ in sunk.calls] == list(range(BATCHES))
+    assert held(read_state(spark, options["state"])) == totals(table)
+
+
+@in_make_faults
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", ["503", "hang", "cut"])
+def test_a_store_that_stays_away_stops_the_query(
+    spark: Any, tmp_path: Path, proxy: Proxy, fault: str
+) -> None:
+    """It stops with a sentence that names the store, and goes on from there when it is started again."""
+    table, sunk = numbers(4), Sunk()
+    proxy.decide, proxy.done = None, {}
+    limits = {"timeout": "1s", "max_retries": "1", "retry_timeout": "3s"}
+    root = Location(proxy.bucket(), limits) / "state"
+    options: dict[str, Any] = {"state": root, "checkpoint": tmp_path / "checkpoint"}
+    batches = cut(table)
+    write_batches(tmp_path / "in", batches[:2])
+    query = start(spark, tmp_path, sunk, **options)
+    query.processAllAvailable()
+    proxy.decide = at_random(fault, 1.0)
+    try:
+        write_batches(tmp_path / "in", batches[2:], first=2)
+        with pytest.raises(EvenflowError) as stopped:
+            query.processAllAvailable()
+        sentence = str(stopped.value).splitlines()[0]
+        assert str(root) in sentence
+        assert sentence.startswith("cannot ")
+        assert SECRET not in str(stopped.value)
+        with pytest.raises(EvenflowError, match=r"cannot "):
+            start(spark, tmp_path, sunk, **options)
+    finally:
+        proxy.decide = None
+        query.stop()
+    assert [batch for batch, _ in sunk.calls] == [0, 1]
+    finish(start(spark, tmp_path, sunk, **options))
+    assert [batch for batch, _ in sunk.calls] == [0, 1, 2, 3]
+    assert held(read_state(spark, root)) == totals(table) == sunk.last()
