@@ -14,6 +14,7 @@ STUDIES = (
     "fill",
     "fill_latency",
     "fill_scale",
+    "fill_sources",
     "fill_theorems",
     "topics",
     "watching",

@@ -168,6 +168,22 @@ def fill_scale(
     show("fill_scale", found, as_json, HERE)
 
 
+@main.command("fill_sources")
+def fill_sources(
+    as_json: Json = False,
+    quick: Quick = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Folder of real streams (Parquet, column 'key').", envvar="EVENFLOW_DATA"),
+    ] = None,
+) -> None:
+    """Fill with 5, 20 and 100 sources, without talking and with an exchange of homes.
+
+    Example: `python -m benchmarks fill_sources --data streams/`
+    """
+    show("fill_sources", measure("fill_sources", HERE, quick=quick, data=data), as_json, HERE)
+
+
 @main.command("fill_theorems")
 def fill_theorems(as_json: Json = False, quick: Quick = False) -> None:
     """Fill's theorems against measurement.

@@ -367,6 +367,53 @@ def test_several_sources_share_the_homes_they_open() -> None:
     assert joined.route(stream[:1000]).min() >= 0
 
 
+@given(seed=st.integers(0, 99), n=st.sampled_from([3, 20, 40]), entries=st.sampled_from([3, 40, 8192]))
+def test_adopted_homes_are_kept_beside_ones_own(seed: int, n: int, entries: int) -> None:
+    scheme = ef.scheme("fill", queue=1)
+    sources: list[Any] = [scheme.router(n, seed, source=i, sources=2) for i in range(2)]
+    for i, router in enumerate(sources):
+        router.state = router.state._replace(homes=new_homes(n, entries))
+        router.route(zipf(0.9, 300, 4000, seed)[i::2])
+    before, told = sources[0].homes(), sources[1].further_homes()
+    sources[0].adopt(*told)
+    after = sources[0].homes()
+    first = dict(zip(told[0].tolist(), sources[0].first_homes(told[0]), strict=True))
+    if entries == 8192:  # else some were evicted
+        for key in {*before, *first}:
+            given = {int(worker) for other, worker in zip(*told, strict=True) if int(other) == key}
+            mine = before.get(key, [int(first[key])] if key in first else [])
+            assert set(after[key]) == given | set(mine)
+    assert sources[0].state.counts[3] == sum(len(homes) - 1 for homes in after.values())
+    assert len(after) <= entries
+    sources[0].route(zipf(0.9, 300, 1000, seed + 1))  # the table is still whole
+    sources[0].adopt(*sources[0].further_homes())
+    assert sum(len(homes) for homes in sources[0].homes().values()) <= 2 * entries + n
+
+
+def test_sources_that_tell_their_homes_need_fewer() -> None:
+    stream, n, s = zipf(0.3, 1000, 2 * 10**5), 20, 10
+    memory = {}
+    for exchange in (0, 100):
+        scheme = ef.scheme("fill", exchange=exchange)
+        routers = [scheme.router(n, seed=1, source=i, sources=s) for i in range(s)]
+        coordinator = scheme.coordinator(routers)
+        workers, start = np.empty(stream.size, np.int32), 0
+        while start < stream.size:
+            stop = min(stream.size, coordinator.next_message)
+            for i, router in enumerate(routers):
+                own = slice(start + (i - start) % s, stop, s)
+                workers[own] = router.route(stream[own])
+            coordinator.before(stop)
+            start = stop
+        memory[exchange] = replicas(stream, workers)
+        assert np.bincount(workers, minlength=n).max() * n / stream.size <= 1.02 + 13 * s * n / stream.size
+    assert memory[100] - 1 < 0.6 * (memory[0] - 1)
+    assert coordinator.most_told <= 30  # type: ignore[attr-defined]
+    coordinator.rescale(n + 1)
+    coordinator.before(stream.size)
+    assert all(router.workers == n + 1 for router in routers)
+
+
 def test_merging_nothing_or_strangers_gets_a_sentence() -> None:
     with pytest.raises(ef.EvenflowError, match="no routers to merge"):
         FillRouter.merged([])
@@ -382,6 +429,7 @@ def test_merging_nothing_or_strangers_gets_a_sentence() -> None:
         ({"epsilon": -0.1}, "epsilon is -0.1"),
         ({"horizon": 5}, "horizon is 5"),
         ({"queue": 0}, "queue is 0"),
+        ({"exchange": -1}, "exchange is -1"),
     ],
 )
 def test_bad_parameters_get_a_sentence(parameters: dict[str, Any], sentence: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import fill_latency, fill_scale, fill_theorems
+from benchmarks import fill_latency, fill_scale, fill_sources, fill_theorems
 from benchmarks.__main__ import main
 from benchmarks.fill_latency import adversary, describe, latency, least_memory, memory, tables
 from benchmarks.fill_theorems import fewest_homes, zipf_shares
@@ -109,3 +109,19 @@ def test_latency_is_a_study_with_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.count("### ") == 5
     assert drawn.stat().st_size > 5_000
+
+
+def test_sources_are_compared_with_one_and_with_an_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"GENERATED": (), "HELD_OUT": (), "SOURCES": (4,), "EXCHANGES": (0, 50)}.items():
+        monkeypatch.setattr(fill_sources, name, value)
+    news = fill_sources.news
+    monkeypatch.setattr(fill_sources, "news", lambda _rows: news(30_000, 500))
+    shown = CliRunner().invoke(main, ["fill_sources", "--quick", "--json"])
+    alone, silent, talking = json.loads(shown.stdout)
+    assert alone["max_over_mean"] <= 1.03
+    assert 1 < talking["memory"] < silent["memory"]
+    assert 0 == silent["bytes"] < talking["bytes"] <= 300
+    assert silent["excess"] == pytest.approx((silent["memory"] - 1) / (alone["memory"] - 1))
+    table = CliRunner().invoke(main, ["fill_sources", "--quick"]).stdout
+    assert "### Sources that do not talk" in table
+    assert "Homes exchanged every 50 rows per worker" in table

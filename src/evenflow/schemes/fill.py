@@ -40,7 +40,8 @@ back to its bucket's home.
 Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
 a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 where the wait is within
 its limit, which all sources share; rule 8 is off, a home stretches limits by 54 instead of 18 (rule 5), and a
-source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned.
+source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned, and with
+``exchange`` sources tell each other their homes (:mod:`evenflow.schemes.fill_exchange`).
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
 change of capacity or of the number of workers all loads restart at 0, so that no worker has to make up for
@@ -118,6 +119,9 @@ class Fill(Scheme):
     queue
         Rows that may wait at a worker before other homes are opened, while homes are few: a small number
         makes queues short, a large one saves memory.
+    exchange
+        Messages per worker after which sources tell each other which homes they opened, where several run
+        in one process; 0 means never.
 
     Examples
     --------
@@ -131,6 +135,7 @@ class Fill(Scheme):
     split: bool = True
     horizon: int = 10_000
     queue: float = 5.0
+    exchange: int = 0
 
     name = "fill"
     paper = "evenflow's own"
@@ -152,6 +157,7 @@ class Fill(Scheme):
         )
         check("horizon", self.horizon, self.horizon >= 100, "use at least 100 messages per worker")
         check("queue", self.queue, 0 < self.queue < 1e9, "use a number of rows above 0, such as 5")
+        check("exchange", self.exchange, self.exchange >= 0, "use messages per worker, or 0 for never")
 
     @property
     def report_interval(self) -> float:
@@ -210,9 +216,13 @@ class Fill(Scheme):
         return FillPlans(self, seed)
 
     def coordinator(self, routers: Sequence[Router]) -> Coordinator:
-        """Return the coordinator that ends the epochs of all sources at once, if keys have one owner."""
-        if self.split or len(routers) < 2:
+        """Return what ends the epochs of all sources at once, if keys have one owner, or shares homes."""
+        if len(routers) < 2 or (self.split and not self.exchange):
             return Coordinator(routers)
+        if self.split:
+            from evenflow.schemes.fill_exchange import HomeExchange
+
+            return HomeExchange(routers, self.exchange)
         from evenflow.schemes.fill_owner import OneOwner
 
         return OneOwner(routers)
@@ -417,6 +427,20 @@ class FillRouter(Router):
                     break
             found[int(table.keys[entry])] = sorted(workers)
         return found
+
+    def further_homes(self) -> tuple[UInt64Array, Int32Array]:
+        """Return keys and homes, without the homes of the keys' buckets: one pair for each home."""
+        homes = self.state.homes
+        keys = np.empty(homes.worker.size, np.uint64)
+        workers = np.empty(homes.worker.size, np.int32)
+        count = _further_pairs(homes, self.state.buckets, self.place.salt, keys, workers)
+        return keys[:count], workers[:count]
+
+    def adopt(self, keys: UInt64Array, workers: Int32Array) -> None:
+        """Add homes that other sources opened; those of this source are kept as they are."""
+        state = self.state
+        _adopt(state.homes, keys, workers, state.buckets, self.place.salt, state.counts[MESSAGES])
+        state.counts[OPENED] = _further_homes(state.homes)
 
     @staticmethod
     def merged(routers: Sequence[FillRouter]) -> FillRouter:
@@ -891,6 +915,42 @@ def _forget_workers(homes: Homes, workers: int) -> None:
         homes.current[entry] = before
         if homes.worker[before] >= workers:
             _release(homes, entry)
+
+
+@kernel
+def _further_pairs(
+    homes: Homes, buckets: Int32Array, salt: np.uint64, keys: UInt64Array, workers: Int32Array
+) -> int:
+    """Write the pairs of keys and homes, without the homes of the keys' buckets; return their number."""
+    count = 0
+    for entry in range(homes.keys.size):
+        if homes.current[entry] < 0:
+            continue
+        key = homes.keys[entry]
+        first = buckets[to_range(mix(key ^ salt), buckets.size)]
+        node = homes.current[entry]
+        for _ in range(homes.size[entry]):
+            if homes.worker[node] != first:
+                keys[count] = key
+                workers[count] = homes.worker[node]
+                count += 1
+            node = homes.after[node]
+    return count
+
+
+@kernel
+def _adopt(
+    homes: Homes, keys: UInt64Array, workers: Int32Array, buckets: Int32Array, salt: np.uint64, now: int
+) -> None:
+    """Add homes one by one; a key that has none of its own yet also gets its bucket's."""
+    for i in range(keys.size):
+        entry = table_find(homes.table, keys[i])
+        if entry < 0:
+            entry = _new_entry(homes, keys[i])
+            _add_home(homes, entry, buckets[to_range(mix(keys[i] ^ salt), buckets.size)])
+        homes.used[entry] = now
+        if not _is_home(homes, entry, workers[i]):
+            _add_home(homes, entry, workers[i])
 
 
 @kernel
