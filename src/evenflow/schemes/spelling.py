@@ -47,7 +47,7 @@ def parse_scheme(text: str) -> Scheme:
     """Return the scheme in ``text``.
 
     >>> parse_scheme("fill:split=no")
-    Fill(epsilon=0.02, split=False, horizon=10000, queue=5.0)
+    Fill(epsilon=0.02, split=False, horizon=10000, queue=5.0, exchange=0)
     """
     name, _, rest = (part.strip() for part in text.partition(":"))
     if not name or "=" in name:
