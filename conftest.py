@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import evenflow.schemes  # noqa: F401  (before pytest collects its files, so that classes exist once)
 from evenflow import java
 from evenflow.errors import EvenflowError
 from extent import ALL, INTERPRETED

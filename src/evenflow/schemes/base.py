@@ -100,7 +100,7 @@ class Scheme(ABC):
     --------
     >>> fill = scheme("fill", split=False)
     >>> fill.rescales, fill.one_owner, fill.parameters()
-    (True, True, {'epsilon': 0.02, 'split': False, 'horizon': 10000, 'queue': 5.0})
+    (True, True, {'epsilon': 0.02, 'split': False, 'horizon': 10000, 'queue': 5.0, 'exchange': 0})
     """
 
     name: ClassVar[str]
