@@ -184,15 +184,22 @@ def test_only_workers_that_exist_have_a_tick(workers: int) -> None:
         assert {tick for tick in axes.get_xticks() if low <= tick <= high} <= set(numbers)
 
 
-def before_and_after(rows: Any) -> Figure:
+def before_and_after(rows: Any, streams: int = 1) -> Figure:
     seen = SimpleNamespace(rows=rows.tolist(), busy=[2.5, 7.3], max_over_mean=rows.max() / rows.mean())
     runs = {scheme: SimpleNamespace(scheme=scheme, seen=seen, seconds=12.34) for scheme in ("key", "fill")}
-    return draw_before_and_after(SimpleNamespace(runs=runs))
+    stream = SimpleNamespace(name="a stream", runs=runs)
+    return draw_before_and_after([stream] * streams)
 
 
 def test_seconds_are_in_the_titles_of_before_and_after() -> None:
     titles = [axes.get_title(loc="left") for axes in drawn(lambda: before_and_after(np.array([3, 1]))).axes]
     assert titles == ["hashing: 12.3 s, busiest worker 7.3 s", "evenflow: 12.3 s, busiest worker 7.3 s"]
+
+
+def test_every_stream_has_a_row_of_before_and_after() -> None:
+    axes = drawn(lambda: before_and_after(np.array([3, 1]), streams=2)).axes
+    assert [of.get_ylabel() for of in axes] == ["a stream\nrows / mean", ""] * 2
+    assert [bar.get_height() for bar in axes[2].patches] == [1.5, 0.5]
 
 
 def test_known_schemes_have_colours_of_their_own() -> None:

@@ -80,7 +80,7 @@ def demo(
     ] = 1,
     html: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("demo/index.html"),
     figure: Annotated[
-        Path | None, typer.Option(help="Also plot the loads of the first stream to this file.")
+        Path | None, typer.Option(help="Also plot the loads of both streams to this file.")
     ] = None,
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Also show the runs in a browser while they last.")
@@ -131,7 +131,7 @@ def demo(
 
     write_demo(streams, work, html, HASHING)
     if figure is not None:
-        save(lambda: draw_before_and_after(streams[0]), figure)
+        save(lambda: draw_before_and_after(streams), figure)
     if as_json:
         print_json([_as_json(stream, run) for stream in streams for run in stream.runs.values()])
         return

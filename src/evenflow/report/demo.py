@@ -20,19 +20,25 @@ df.transform(balance("user_id", workers=64, split=False))  # every key in one, a
 """
 
 
-def draw_before_and_after(stream: Any) -> Figure:
-    """Draw the load of every worker, hashing on the left, evenflow on the right."""
-    figure = Figure(figsize=(8.4, 2.7), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    for axes, title, run in ((left, "hashing", stream.runs["key"]), (right, "evenflow", stream.runs["fill"])):
-        rows = np.array(run.seen.rows)
-        axes.bar(np.arange(rows.size), rows / rows.mean(), color=colour_of(run.scheme), width=0.85)
-        axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        busiest = max(run.seen.busy, default=0.0)
-        axes.set_title(f"{title}: {run.seconds:.1f} s, busiest worker {busiest:.1f} s", fontsize="medium")
-        axes.set(xlabel="worker", xlim=(-0.6, rows.size - 0.4))  # no tick for a worker that does not exist
-    left.set_ylabel("rows / mean")
+def draw_before_and_after(streams: Sequence[Any]) -> Figure:
+    """Draw the load of every worker, a row for each stream, hashing on the left, evenflow on the right."""
+    figure = Figure(figsize=(8.4, 0.4 + 2.3 * len(streams)), layout="constrained")
+    rows_of_axes = figure.subplots(len(streams), 2, sharey="row", squeeze=False)
+    for stream, (left, right) in zip(streams, rows_of_axes, strict=True):
+        for axes, title, run in (
+            (left, "hashing", stream.runs["key"]),
+            (right, "evenflow", stream.runs["fill"]),
+        ):
+            rows = np.array(run.seen.rows)
+            axes.bar(np.arange(rows.size), rows / rows.mean(), color=colour_of(run.scheme), width=0.85)
+            axes.axhline(1, color=GREY, linewidth=1, linestyle="--")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            busiest = max(run.seen.busy, default=0.0)
+            axes.set_title(f"{title}: {run.seconds:.1f} s, busiest worker {busiest:.1f} s", fontsize="medium")
+            axes.set(xlim=(-0.6, rows.size - 0.4))  # no tick for a worker that does not exist
+        left.set_ylabel(f"{stream.name}\nrows / mean", fontsize="small")
+    for axes in rows_of_axes[-1]:
+        axes.set_xlabel("worker")
     return figure
 
 
