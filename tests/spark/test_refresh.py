@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,24 @@ def test_plans_pass_through_the_control_directory(tmp_path: Path) -> None:
     assert again.plan.homes_of(HOT) == made.plan.homes_of(HOT)
     assert again.serial > made.serial
     assert list(Control(tmp_path).notes("fallback")) == []
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_it_is_said_if_plans_come_too_late(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, steady: bool
+) -> None:
+    made = replanner(tmp_path)
+    made.learn(seen(0, {HOT: 50_000}, 50_000))
+    caplog.clear()
+    for number in range(1, 8):
+        key = HOT + number
+        rows = seen(number, {key: 50_000}, 50_000)
+        if steady:  # the batch is as even as its plan said
+            rows = replace(rows, rows=np.full(WORKERS, 100_000 // WORKERS))
+        made.learn(replace(rows, serial=made.serial))
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == (0 if steady else 1)  # once, not in every batch
+    assert steady or ("mode='online'" in warnings[0] and "4.50 of the mean" in warnings[0])
 
 
 def test_a_plan_that_is_broken_or_of_others_is_none_and_counted(tmp_path: Path) -> None:

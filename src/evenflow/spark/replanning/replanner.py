@@ -34,6 +34,8 @@ log = logging.getLogger("evenflow.spark.replanning")
 
 MAX_HOT_KEYS = 4096  # bounds the size of the file
 _PLANS_KEPT = 3  # to look up the homes that a batch used
+_LATE_BATCHES = 3  # in a row that were far less even than their plans promised, before it is said
+_LATE = 1.5  # times what the plan promised
 
 
 class Replanner:
@@ -52,6 +54,7 @@ class Replanner:
         self.tail: Float64Array = np.zeros(first.workers)  # share of the rows, averaged over tail_rows
         self.tail_rows = 0.0
         self.used: dict[int | None, Plan] = {}
+        self._late_batches = 0
         self.write()
 
     @property
@@ -65,6 +68,7 @@ class Replanner:
             if read_plan(self.control, self.operator, self.workers) is None:
                 self.write()
             return
+        self._notice_late_plans(stats)
         self.past = blended(self.past, stats, self.workers)
         hot = hot_only(
             self.past.keys, self.past.counts, self.past.total, None, self.workers, MIN_SAMPLED_ROWS
@@ -83,6 +87,22 @@ class Replanner:
             expected=round(plan.max_over_mean, 4), changes=str(changes), changed=changes.is_change,
             reason=_reason(stats, plan, changes), numbers=changes._asdict(),
         )  # fmt: skip
+
+    def _notice_late_plans(self, stats: BatchStats) -> None:
+        """Warn if keys heat up faster than plans can follow."""
+        plan = self.used.get(stats.serial)
+        if plan is None or not plan.keys.size:  # made from no batch: a first one is placed by hash
+            return
+        measured = float(stats.rows.max()) * self.workers / stats.total
+        late = measured > _LATE * plan.max_over_mean and stats.total >= STEADY_ROWS_PER_WORKER * self.workers
+        self._late_batches = self._late_batches + 1 if late else 0
+        if self._late_batches == _LATE_BATCHES:
+            log.warning(
+                "in %d batches in a row plans came too late: other keys are hot in every batch. In the last one "
+                "the fullest worker had %.2f of the mean where %.2f was planned. Use mode='online', which adapts "
+                "within a batch.",
+                _LATE_BATCHES, measured, plan.max_over_mean,
+            )  # fmt: skip
 
     def _buckets(self, hot: Counted, stats: BatchStats) -> Float64Array:
         """Return rows per bucket: those of hot keys, plus each worker's tail spread over its buckets."""
