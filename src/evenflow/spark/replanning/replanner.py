@@ -98,9 +98,9 @@ class Replanner:
         self._late_batches = self._late_batches + 1 if late else 0
         if self._late_batches == _LATE_BATCHES:
             log.warning(
-                "in %d batches in a row plans came too late: other keys are hot in every batch. In the last one "
-                "the fullest worker had %.2f of the mean where %.2f was planned. Use mode='online', which adapts "
-                "within a batch.",
+                "in %d batches in a row plans came too late: other keys are hot in every batch. In the last "
+                "one the fullest worker had %.2f of the mean where %.2f was planned. Use mode='online', which "
+                "adapts within a batch.",
                 _LATE_BATCHES, measured, plan.max_over_mean,
             )  # fmt: skip
 
