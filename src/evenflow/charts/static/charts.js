@@ -182,7 +182,7 @@ const evenflowCharts = (() => {
           ...extra };
       };
       const options = {
-        width: this.width(), height: this.height(), legend: { show: false }, padding: [8, x.time ? 28 : 10, 0, 0],
+        width: this.width(), height: this.height(), legend: { show: false }, padding: [8, x.time ? 28 : 18, 0, 0],
         cursor: { y: false, drag: { x: true, y: false, setScale: true } },
         scales: {
           x: { time: Boolean(x.time), distr: x.log ? 3 : 1,

@@ -99,8 +99,8 @@ class Replanner:
         if self._late_batches == _LATE_BATCHES:
             log.warning(
                 "in %d batches in a row plans came too late: other keys are hot in every batch. In the last "
-                "one the fullest worker had %.2f of the mean where %.2f was planned. Use mode='online', which "
-                "adapts within a batch.",
+                "one the fullest worker had %.2f of the mean where %.2f was planned. Use mode='online', "
+                "which adapts within a batch.",
                 _LATE_BATCHES, measured, plan.max_over_mean,
             )  # fmt: skip
 
