@@ -215,3 +215,18 @@ def test_another_state_store_is_refused(rocks: Any, folder: Path) -> None:
             aggregate(read_batches(rocks, folder, ROWS), "user", Profile(), SCHEMA, workers=2, scheme="key")
     finally:
         rocks.conf.set(PROVIDER, ROCKS_DB)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_many_partitions_of_the_state_are_named(
+    rocks: Any, folder: Path, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    partitions = int(rocks.conf.get("spark.sql.shuffle.partitions"))
+    rocks.conf.set("spark.sql.shuffle.partitions", 8)
+    try:
+        stream = read_batches(rocks, folder, ROWS)
+        aggregate(stream, "user", Profile(), SCHEMA, workers=workers, scheme="key")
+    finally:
+        rocks.conf.set("spark.sql.shuffle.partitions", partitions)
+    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == [] if workers == 2 else "spark.sql.shuffle.partitions is 8 for 1 workers" in warned[0]

@@ -8,6 +8,7 @@ the watermark are dropped; Spark does that, given the watermark column.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,13 +31,17 @@ from evenflow.spark.grouped.runs import Batches, Layout, failure, key_text
 from evenflow.spark.grouped.schemas import as_arrow
 from evenflow.spark.grouped.state_encoding import keys_to_text, restore, store, stored_field, text_to_keys
 from evenflow.spark.monitoring.task_timing import with_timing
+from evenflow.spark.routing.options import PARTITIONS, default_workers
 from evenflow.spark.versions.merging import with_state
+
+log = logging.getLogger("evenflow.spark.grouped")
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 WATERMARK = "spark.watermarkDelayMs"
 KEY, MARK, EXPIRES = "key", "mark", "expires"
 _MICROSECONDS_PER_MILLISECOND = 1000
+_MANY = 4  # partitions of the state per worker
 
 
 def merge_with_state(
@@ -44,6 +49,7 @@ def merge_with_state(
 ) -> DataFrame:
     """Return the results of a stream whose states are merged in Python."""
     _check_provider(rows)
+    _warn_of_many_partitions(rows, work.placed.workers)
     watermarked = next(
         (index for index, key in enumerate(work.keys) if WATERMARK in (key.metadata or {})), None
     )
@@ -77,6 +83,17 @@ def _check_provider(df: DataFrame) -> None:
             f"{PROVIDER} is {provider}, but merging in Python needs RocksDB; set it with "
             f"spark.conf.set({PROVIDER!r}, {ROCKS_DB!r}), or declare merges so that Spark merges each column."
         )
+
+
+def _warn_of_many_partitions(df: DataFrame, workers: int) -> None:
+    """Warn if most of a micro-batch would be spent on starting tasks, as by default on few cores."""
+    partitions = default_workers(df)
+    if partitions > _MANY * workers:
+        log.warning(
+            "%s is %d for %d workers: every micro-batch starts a Python task for each partition of the "
+            "state. Set it to about %d before the query's first start; it cannot change afterwards.",
+            PARTITIONS, partitions, workers, workers,
+        )  # fmt: skip
 
 
 def _resolve_mode(output_mode: str | None, watermarked: bool) -> str:
