@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from evenflow.cli import main
@@ -50,6 +51,16 @@ def test_advice_names_the_partitions_and_the_partitioner(broker: Any, visits: st
     assert found["topic"]["max_over_mean"] > 2
     assert found["topic"]["with_partitioner"] < 1.1
     assert found["stream"]["messages"] == 2001
+
+
+def test_records_are_in_the_order_of_their_times(broker: Any) -> None:
+    topic = broker.create("timed", 2)
+    producer = Producer({"bootstrap.servers": broker.servers})
+    for number in range(100):  # even times in one partition, odd ones in the other
+        producer.produce(topic, b"{}", partition=number % 2, timestamp=1_760_000_000_000 + number)
+    producer.flush()
+    rows = sample(KafkaAddress.parse(broker.address(topic))).rows
+    assert rows["partition"].to_pylist() == [0, 1] * 50
 
 
 def test_avro_records_are_sampled_by_their_schema(broker: Any, tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def partitions_of(address: KafkaAddress) -> list[int]:
 def sample(address: KafkaAddress, rows: int | None = None) -> TopicSample:
     """Read up to ``rows`` of the newest records, the same share of every partition.
 
-    JSON and Avro values become columns, text a column ``value``; the record's own ``key``, ``partition`` and
+    They are in the order of their times, since one partition after the other would look like drift. JSON and
+    Avro values become columns, text a column ``value``; the record's own ``key``, ``partition`` and
     ``timestamp`` are columns too, unless the value has fields of these names.
     """
     from confluent_kafka import TopicPartition
@@ -80,6 +81,7 @@ def sample(address: KafkaAddress, rows: int | None = None) -> TopicSample:
     with closing(client(address, **{"enable.partition.eof": True, "fetch.wait.max.ms": 50})) as consumer:
         consumer.assign([TopicPartition(address.topic, at, offset) for at, offset in first.items()])
         records = list(_until(consumer, {partition: high for partition, (_, high) in bounds.items()}))
+    records.sort(key=lambda record: record.timestamp()[1])
     found, wrong = _decoded(address, records)
     return TopicSample(found, [high - low for low, high in bounds.values()], wrong)
 
