@@ -98,6 +98,8 @@ CERTAIN = 4  # messages before a key's share is believed
 AHEAD = 64  # messages that are counted and looked up before the first of them is routed
 SPAN = 16  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
+ROW = 2**20  # units of a row, in levels and waits
+NEVER = 2**62
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
 
 
@@ -246,17 +248,21 @@ class Homes(NamedTuple):
 
 
 class FillState(NamedTuple):
-    """Everything that a fill router remembers."""
+    """Everything that a fill router remembers.
+
+    Levels, waits, weights and leads are numbers of rows in units of ROW, which whole numbers hold: a
+    processor compares and selects these in a fraction of the time that it needs for floating point.
+    """
 
     loads: Int64Array
-    levels: Float64Array  # loads relative to capacity shares, since these changed
-    free: Float64Array  # when the rows sent to a worker will have been served, on the clock of _now
-    weights: Float64Array  # 1 / capacity share: what a row adds to a worker's level and wait
+    levels: Int64Array  # loads relative to capacity shares, since these changed
+    free: Int64Array  # when the rows sent to a worker will have been served, on the clock of _now
+    weights: Int64Array  # 1 / capacity share: what a row adds to a worker's level and wait
     cells: Int32Array
     buckets: Int32Array
     counts: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED
     leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
-    lead: Float64Array  # by how many rows, weighted as waits
+    lead: Int64Array  # by how many rows, weighted as waits
     homes: Homes
 
 
@@ -266,12 +272,12 @@ class Ahead(NamedTuple):
     seen: Int32Array  # recent rows of a message's key before it
     home: Int32Array  # of the key's bucket
     entry: Int32Array  # of the key in the table of homes, or -1
-    earliest: Float64Array  # by span of workers: a time before which none of them is free
+    earliest: Int64Array  # by span of workers: a time before which none of them is free
 
 
 def _new_scratch(workers: int) -> Ahead:
     numbers = np.empty((3, AHEAD), np.int32)
-    return Ahead(numbers[0], numbers[1], numbers[2], np.full(-(-workers // SPAN), -np.inf))
+    return Ahead(numbers[0], numbers[1], numbers[2], np.full(-(-workers // SPAN), -1))
 
 
 MESSAGES = 0
@@ -315,14 +321,14 @@ class FillRouter(Router):
         n = place.workers
         self.state = FillState(
             loads=np.zeros(n, np.int64),
-            levels=np.zeros(n),
-            free=np.zeros(n),
-            weights=np.ones(n),
+            levels=np.zeros(n, np.int64),
+            free=np.zeros(n, np.int64),
+            weights=np.full(n, ROW),
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
             counts=np.zeros(5, np.int64),
             leader=np.zeros(n, np.uint64),
-            lead=np.zeros(n),
+            lead=np.zeros(n, np.int64),
             homes=new_homes(n),
         )
 
@@ -346,18 +352,21 @@ class FillRouter(Router):
     def report(self, report: WorkerReport) -> None:
         """Follow the workers' capacities; small changes are ignored as noise. Rows that wait still count."""
         shares = capacity_shares(report, self.workers)
-        if shares is None or np.abs(shares * self.state.weights - 1).max() <= CAPACITY_CHANGE:
+        if shares is None or np.abs(shares * self.state.weights / ROW - 1).max() <= CAPACITY_CHANGE:
             return
-        waiting = self.waits() / self.state.weights
+        waiting = self._waits() / self.state.weights
         if report.backlog is not None:
             waiting = np.asarray(report.backlog, np.float64) / self.place.sources
-        self.state.weights[:] = 1 / shares
-        self._restart(waiting * self.state.weights)
+        self.state.weights[:] = np.rint(ROW / shares)
+        self._restart(np.rint(waiting * self.state.weights).astype(np.int64))
 
     def waits(self) -> Float64Array:
         """Return how long a row would wait at each worker, in rows of an average one."""
+        return self._waits() / ROW
+
+    def _waits(self) -> Int64Array:
         now = _now(self.state.counts[SINCE] / self.state.free.size, self.scheme.epsilon)
-        result: Float64Array = np.maximum(self.state.free - now, 0.0)
+        result: Int64Array = np.maximum(self.state.free - now, 0)
         return result
 
     def _rescale(self, before: int) -> None:
@@ -365,18 +374,18 @@ class FillRouter(Router):
         if n > before:
             self._make_room()
         state = self.state
-        weights = np.ones(n)
+        weights = np.full(n, ROW)
         weights[: min(n, before)] = state.weights[:n]
-        waits = np.zeros(n)
-        waits[: min(n, before)] = self.waits()[:n]
+        waits = np.zeros(n, np.int64)
+        waits[: min(n, before)] = self._waits()[:n]
         self.state = state._replace(
             loads=state.loads[:n].copy() if n < before else np.pad(state.loads, (0, n - before)),
-            levels=np.zeros(n),
-            free=np.zeros(n),
+            levels=np.zeros(n, np.int64),
+            free=np.zeros(n, np.int64),
             weights=weights,
             leader=np.zeros(n, np.uint64),
-            lead=np.zeros(n),
-            buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, 1 / weights),
+            lead=np.zeros(n, np.int64),
+            buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, ROW / weights),
         )
         if n < before:
             _forget_workers(self.state.homes, n)
@@ -395,7 +404,7 @@ class FillRouter(Router):
         self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
         state.counts[COUNTED], state.counts[FILLED] = cells.sum(), np.count_nonzero(cells)
 
-    def _restart(self, waits: Float64Array) -> None:
+    def _restart(self, waits: Int64Array) -> None:
         """Forget the loads, but not what waits."""
         self.state.levels[:] = 0
         self.state.free[:] = waits
@@ -453,7 +462,7 @@ class FillRouter(Router):
                 "the routers differ in scheme or number of workers; merge routers of the same kind."
             )
         joined = FillRouter.from_bytes(first.to_bytes())
-        waits = np.sum([router.waits() for router in routers], axis=0)
+        waits = np.sum([router._waits() for router in routers], axis=0)
         for other in routers[1:]:
             state = other.state
             joined.routed += other.routed
@@ -478,13 +487,13 @@ class FillRouter(Router):
         since = round(carried * joined.counts[SINCE])
         self.state = joined._replace(
             loads=self.state.loads,
-            levels=joined.levels * carried,
+            levels=(joined.levels * carried).astype(np.int64),
             free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # nothing waits
             cells=cells,
             counts=np.array(
                 [0, since, cells.sum(), joined.counts[OPENED], np.count_nonzero(cells)], np.int64
             ),
-            lead=np.zeros(self.workers),
+            lead=np.zeros(self.workers, np.int64),
         )
 
 
@@ -618,7 +627,7 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
 
 @inlined
 def _home_in_turn(
-    homes: Homes, entry: int, free: Float64Array, levels: Float64Array, enough: float, highest: float
+    homes: Homes, entry: int, free: Int64Array, levels: Int64Array, enough: int, highest: int
 ) -> int:
     """Return the first home that is free by ``enough``, or the first to be free; point at it.
 
@@ -646,17 +655,17 @@ def _home_in_turn(
 
 
 @inlined
-def _when(homes: Homes, node: np.uint64, free: Float64Array, levels: Float64Array, highest: float) -> float:
+def _when(homes: Homes, node: np.uint64, free: Int64Array, levels: Int64Array, highest: int) -> int:
     """Return when a home is free, or never if it is above the highest level."""
     worker = np.uint64(homes.worker[node])
     at, level = free[worker], levels[worker]
-    return at if level <= highest else np.inf
+    return at if level <= highest else NEVER
 
 
 @inlined
 def _sooner(
-    node: np.uint64, at: float, other: np.uint64, other_at: float, enough: float
-) -> tuple[np.uint64, float]:
+    node: np.uint64, at: int, other: np.uint64, other_at: int, enough: int
+) -> tuple[np.uint64, int]:
     """Return the other home and when it is free if that is sooner and the first is not free enough."""
     better = (at > enough) & (other_at < at)
     return other if better else node, other_at if better else at
@@ -673,17 +682,17 @@ def _is_home(homes: Homes, entry: int, worker: int) -> bool:
 
 
 @inlined
-def _first_free(free: Float64Array, levels: Float64Array, highest: float, earliest: Float64Array) -> int:
+def _first_free(free: Int64Array, levels: Int64Array, highest: int, earliest: Int64Array) -> int:
     """Return the first worker to be free of those that may take a row; there is always one.
 
     ``earliest`` has a time before which no worker of a span is free: workers are never free earlier than
     they were, so that what was true once remains true, and most spans need not be looked at again.
     """
     first = -1
-    at = np.inf
+    at = NEVER
     for span in range(earliest.size):
         if earliest[span] < at:
-            lowest = np.inf
+            lowest = NEVER
             for worker in range(span * SPAN, min((span + 1) * SPAN, free.size)):
                 lowest = min(lowest, free[worker])
                 if levels[worker] <= highest and free[worker] < at:
@@ -694,13 +703,13 @@ def _first_free(free: Float64Array, levels: Float64Array, highest: float, earlie
 
 @inlined
 def _next_hash(
-    free: Float64Array,
-    levels: Float64Array,
+    free: Int64Array,
+    levels: Int64Array,
     hashed: np.uint64,
     opened: int,
-    enough: float,
-    highest: float,
-    earliest: Float64Array,
+    enough: int,
+    highest: int,
+    earliest: Int64Array,
 ) -> int:
     """Return the first of the key's next hashes that has room, or of all workers the first to be free."""
     for index in range(opened, opened + REACH):
@@ -711,9 +720,15 @@ def _next_hash(
 
 
 @inlined
-def _now(average: float, epsilon: float) -> float:
+def _now(average: float, epsilon: float) -> int:
     """Return the clock by which workers serve: a little faster than rows arrive."""
-    return (1 + DRAIN * epsilon) * average
+    return _units((1 + DRAIN * epsilon) * average)
+
+
+@inlined
+def _units(rows: float) -> int:
+    """Return rows in units of ROW, rounded down."""
+    return np.int64(rows * ROW)  # type: ignore[return-value]
 
 
 @inlined
@@ -743,7 +758,7 @@ def _stretch(opened: float, filled: int, cells: int) -> float:
 
 
 @inlined
-def _queue_up(state: FillState, worker: np.uint64, key: np.uint64, now: float) -> None:
+def _queue_up(state: FillState, worker: np.uint64, key: np.uint64, now: int) -> None:
     """Add a row to a worker's load and queue, and count it in the vote for the key that leads there."""
     weight, free, leader = state.weights[worker], state.free[worker], state.leader[worker]
     state.levels[worker] += weight
@@ -772,13 +787,18 @@ def _route(
     n = levels.size
     messages, since, counted = state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED]
     further, filled = state.counts[OPENED], state.counts[FILLED]
-    stretch = 1.0  # at most what _stretch returns now
     start = 0
     while start < keys.size:
         until_halved = max(1, int(np.ceil(2 * recent * n - counted)))
         end = min(start + AHEAD, start + until_halved, keys.size)
-        _look_ahead(state, keys[start:end], salt, ahead)
+        filled_then = filled + _look_ahead(state, keys[start:end], salt, ahead)
         known = True  # whether the table is the one that was looked at ahead
+        # No limit in this block is below these: slack only grows, distinct keys are at most those at its end
+        most_at_least = min(queue, max(ALWAYS, 0.5 * epsilon * since / n))
+        stretch = _stretch(price * further, filled_then, cells.size)
+        least_new, least = _units(NEW_PATIENCE * most_at_least), _units(stretch * most_at_least)
+        least_burst = _units(BURST * most_at_least)
+        shrinks = (1 - 1e-9) * n / ((counted + 1) * LIGHT * float(least) ** 2)
         for i in range(start, end):
             key = keys[i]
             seen = int(ahead.seen[i - start])
@@ -788,55 +808,41 @@ def _route(
             average = since / n
             now = _now(average, epsilon)
             slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
-            if seen == 0:
-                filled += 1
-                stretch = 1.0
+            highest = _units(average + slack)
+            filled += seen == 0
 
             entry = int(ahead.entry[i - start]) if known else int(table_find(homes.table, key))
             if entry < 0:
                 worker = np.uint64(ahead.home[i - start])
                 opened = 1
             else:
-                worker = np.uint64(_home_in_turn(homes, entry, free, levels, now + TURN, average + slack))
+                worker = np.uint64(_home_in_turn(homes, entry, free, levels, now + ROW, highest))
                 opened = int(homes.size[np.uint64(entry)])
                 homes.used[np.uint64(entry)] = messages
 
             new = alone & (seen == 0)
-            most = min(queue, max(ALWAYS, 0.5 * slack))
             wait = free[worker] - now
-            bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > BURST * most)
-            high = average + slack * (NEW_SLACK if new else HOT_SLACK)
-            waits = _may_leave(wait, most, stretch, new, seen, n, counted * opened)
-            if waits | bursts | (levels[worker] > high):
-                part = (seen + 1.0) * n / (counted * opened) if seen >= CERTAIN else 0.0
-                limit = most * _patience(part, new)
-                high = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
-                early = bursts or levels[worker] > high
-                if not new and (early or wait > limit):
-                    if stretch == 1.0:
-                        stretch = _stretch(price * further, filled, cells.size)
-                    limit *= stretch
-                if early or wait > limit:
-                    highest = average + slack
-                    if alone:
-                        other = _first_free(free, levels, highest, ahead.earliest)
-                    else:
-                        hashed = mix(key ^ salt)
-                        other = _next_hash(free, levels, hashed, opened, now + limit, highest, ahead.earliest)
-                    if levels[worker] > highest or free[other] + GAIN <= free[worker]:
-                        if entry < 0 or not _is_home(homes, entry, other):
-                            if entry < 0:
-                                entry = int(_new_entry(homes, key))
-                                homes.used[entry] = messages
-                                known = False
-                                if not new:
-                                    _add_home(homes, entry, int(worker))
-                            known &= homes.free[0] >= 0  # else another entry will be evicted
-                            _add_home(homes, entry, other)
-                            if homes.size[entry] > 1:
-                                further += 1
-                                stretch = 1.0
-                        worker = np.uint64(other)
+            full = _units(average + (NEW_SLACK if new else HOT_SLACK) * slack)
+            bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > least_burst)
+            weight = seen + 1 if seen >= CERTAIN else 0
+            hot = (wait > 0) & (shrinks * weight * (float(wait) * float(wait)) > opened)
+            if (wait > (least_new if new else least)) | bursts | hot | (levels[worker] > full):
+                other = _another(
+                    state, ahead, worker, key, entry, opened, seen, now, average, slack, counted,
+                    salt, queue, price * further, filled, alone,
+                )  # fmt: skip
+                if other >= 0:
+                    if entry < 0 or not _is_home(homes, entry, other):
+                        if entry < 0:
+                            entry = int(_new_entry(homes, key))
+                            homes.used[entry] = messages
+                            known = False
+                            if not new:
+                                _add_home(homes, entry, int(worker))
+                        known &= homes.free[0] >= 0  # else another entry will be evicted
+                        _add_home(homes, entry, other)
+                        further += homes.size[entry] > 1
+                    worker = np.uint64(other)
 
             _queue_up(state, worker, key, now)
             out[i] = worker
@@ -848,30 +854,49 @@ def _route(
 
 
 @inlined
-def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> None:
-    """Count the next messages and look up their keys, so that cache misses overlap."""
+def _another(
+    state: FillState, ahead: Ahead, worker: np.uint64, key: np.uint64, entry: int, opened: int, seen: int,
+    now: int, average: float, slack: float, counted: int, salt: np.uint64, queue: float, further: float,
+    filled: int, alone: bool,
+) -> int:  # fmt: skip
+    """Return the worker that takes the row instead of ``worker``, or -1 if it stays."""
+    levels, free = state.levels, state.free
+    new = alone & (seen == 0)
+    part = (seen + 1.0) * levels.size / (counted * opened) if seen >= CERTAIN else 0.0
+    most = min(queue, max(ALWAYS, 0.5 * slack))
+    limit = most * _patience(part, new)
+    if not new:
+        limit *= _stretch(further, filled, state.cells.size)
+    wait = free[worker] - now
+    full = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
+    bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > _units(BURST * most))
+    if (wait <= _units(limit)) & (not bursts) & (levels[worker] <= _units(full)):
+        return -1
+    highest = _units(average + slack)
+    if alone:
+        other = _first_free(free, levels, highest, ahead.earliest)
+    else:
+        hashed = mix(key ^ salt)
+        other = _next_hash(free, levels, hashed, opened, now + _units(limit), highest, ahead.earliest)
+    gains = free[other] + int(GAIN * ROW) <= free[worker]
+    return other if gains | (levels[worker] > highest) else -1
+
+
+@inlined
+def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
+    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys."""
     cells, buckets = state.cells, state.buckets
+    new = 0
     for i in range(keys.size):
         hashed = mix(keys[i] ^ salt)
         cell = np.uint64(to_range(hashed, cells.size))
         seen = cells[cell]
         cells[cell] = seen + 1
+        new += seen == 0
         ahead.seen[i] = seen
         ahead.home[i] = buckets[np.uint64(to_range(hashed, buckets.size))]
         ahead.entry[i] = table_find(state.homes.table, keys[i])
-
-
-@inlined
-def _may_leave(wait: float, most: float, stretch: float, new: bool, seen: int, n: int, counted: int) -> bool:
-    """Return whether a row may wait for longer than its limit, without a division or a root.
-
-    False is certain: ``stretch`` is at most the true one, and squares are compared with a margin.
-    """
-    limit = most * (NEW_PATIENCE if new else stretch)
-    weight = (seen + 1) * n if seen >= CERTAIN else 0
-    return (wait > limit) | (
-        (wait > 0) & (wait * wait * weight > (1 - 1e-9) * LIGHT * limit * limit * counted)
-    )
+    return new
 
 
 @inlined
