@@ -12,7 +12,6 @@ import evenflow as ef
 from reference.base import GOLDEN, MASK, Reference, mix, reference_for
 from reference.space_saving import SlowSpaceSaving
 
-
 UNIT = 2**20  # the clock is rounded down to such parts of a row, weights are rounded to them
 
 
@@ -168,8 +167,9 @@ class FillReference(Reference):
             return wait > limit or bursts or self.levels[worker] > high
 
         if leaves() and entry is not None and opened > 4:
-            eight = entry.group(looked) + entry.group((looked + 1) % entry.number_of_groups())
-            worker = self.first_of([w for w in eight if self.levels[w] <= average + slack] or eight[:1])
+            groups = entry.number_of_groups()
+            more = [w for i in range(min(4, groups)) for w in entry.group((looked + i) % groups)]
+            worker = self.first_of([w for w in more if self.levels[w] <= average + slack] or more[:1])
         if leaves():
             other = self.another(hashed, opened, now + limit, average + slack)
             if self.levels[worker] > average + slack or self.free[other] + 2 <= self.free[worker]:

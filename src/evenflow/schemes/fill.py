@@ -11,10 +11,10 @@ to a worker's share, divided by the number of its homes.
 
 1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; initially the worker that
    key grouping would choose). Further homes are kept in a bounded table.
-2. **Routing.** The homes of a key form a ring with a pointer. Starting at the pointer, the first home where
-   at most one row waits takes the row; if there is none among 16, the one of them with the shortest wait.
-3. **Limit.** If the wait there is above the key's limit, the key gets another home: the worker that is free
-   first, if that is two rows earlier.
+2. **Routing.** The homes of a key form groups of four. Of the group at a pointer, the home that is free first
+   takes the row, and the pointer moves on to the next group.
+3. **Limit.** If the wait there is above the key's limit, 16 homes are looked at instead of four. If the wait
+   is still above it, the key gets another home: the worker that is free first, if that is two rows earlier.
 4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(1 / (160 part))`` for a key with
    a part above 1/160: another home for it moves more rows, and its homes balance the workers for all keys.
    A ``queue`` above 12 is used as far as half of the slack (rule 7) permits.
@@ -96,7 +96,7 @@ GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
 AHEAD = 64  # messages that are counted and looked up before the first of them is routed
 GROUP = 4  # homes that are looked at for every row of a key
-LOOK = 8  # homes that are looked at before another is opened
+LOOK = 16  # homes that are looked at before another is opened
 SPAN = 16  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
 ROW = 2**20  # units of a row, in levels and waits
@@ -255,8 +255,8 @@ class Homes(NamedTuple):
 class FillState(NamedTuple):
     """Everything that a fill router remembers.
 
-    Levels, waits, weights and leads are numbers of rows in units of ROW, which whole numbers hold: a
-    processor compares and selects these in a fraction of the time that it needs for floating point.
+    Levels, waits, weights and leads are whole numbers of units, of which a row has ROW: processors compare
+    and select whole numbers several times faster than floating point.
     """
 
     loads: Int64Array
@@ -285,8 +285,8 @@ class Ahead(NamedTuple):
 
 
 def _new_scratch(workers: int) -> Ahead:
-    numbers, times = np.empty((4, AHEAD), np.int32), np.empty((3, AHEAD), np.int64)
-    return Ahead(*numbers, *times, np.full(-(-workers // SPAN), -1))
+    a, b = np.empty((4, AHEAD), np.int32), np.empty((3, AHEAD), np.int64)
+    return Ahead(a[0], a[1], a[2], a[3], b[0], b[1], b[2], np.full(-(-workers // SPAN), -1))
 
 
 MESSAGES = 0
@@ -437,7 +437,7 @@ class FillRouter(Router):
         table = self.state.homes
         workers = np.empty(self.workers, np.int32)
         found: dict[int, list[int]] = {}
-        for entry in np.flatnonzero(table.current >= 0):
+        for entry in np.flatnonzero(table.current >= 0).tolist():
             count = _homes_in(table, entry, workers)
             found[int(table.keys[entry])] = sorted(workers[:count].tolist())
         return found
@@ -615,7 +615,9 @@ def _add_home(homes: Homes, entry: int, worker: int) -> None:
             homes.after[newest] = group
         homes.newest[entry] = group
         for place in range(GROUP):
-            homes.workers[GROUP * group + place] = worker if size == 0 else homes.workers[GROUP * newest + place]
+            homes.workers[GROUP * group + place] = (
+                worker if size == 0 else homes.workers[GROUP * newest + place]
+            )
         newest = group
     homes.workers[GROUP * newest + filled] = worker
     homes.size[entry] = size + 1
@@ -651,10 +653,9 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
 def _first_of(homes: Homes, group: int, free: Int64Array) -> np.uint64:
     """Return the first home of a group to be free, without a branch that would be mispredicted."""
     workers, first = homes.workers, np.uint64(GROUP * group)
-    best = min(
-        min(_when(workers[first], 0, free), _when(workers[first + np.uint64(1)], 1, free)),
-        min(_when(workers[first + np.uint64(2)], 2, free), _when(workers[first + np.uint64(3)], 3, free)),
-    )
+    one = min(_when(workers[first], 0, free), _when(workers[first + np.uint64(1)], 1, free))
+    other = min(_when(workers[first + np.uint64(2)], 2, free), _when(workers[first + np.uint64(3)], 3, free))
+    best = min(one, other)
     return np.uint64(workers[first + (np.uint64(best) & np.uint64(GROUP - 1))])
 
 
@@ -668,15 +669,22 @@ def _when(worker: int, place: int, free: Int64Array) -> int:
 def _first_of_more(
     homes: Homes, group: int, size: int, free: Int64Array, levels: Int64Array, highest: int
 ) -> np.uint64:
-    """Return the first to be free of LOOK homes; those above the highest level are passed over, if any is not."""
-    best = np.uint64(homes.workers[GROUP * group])
-    at = NEVER
-    for looked in range(min(size + GROUP - 1, LOOK)):
-        worker = np.uint64(homes.workers[GROUP * group + looked % GROUP])
-        if levels[worker] <= highest and free[worker] < at:
-            best, at = worker, free[worker]
-        if looked % GROUP == GROUP - 1:
-            group = homes.after[group]
+    """Return the first to be free of LOOK homes; those above the highest level only if all are."""
+    following = group
+    best, at = np.uint64(0), NEVER
+    for _ in range(0, min(size, LOOK), GROUP):
+        worker = _first_of(homes, following, free)
+        best, at = (worker, free[worker]) if free[worker] < at else (best, at)
+        following = homes.after[following]
+    if levels[best] <= highest:
+        return best
+    best, at = np.uint64(homes.workers[GROUP * group]), NEVER
+    for _ in range(0, min(size, LOOK), GROUP):
+        for place in range(GROUP):
+            worker = np.uint64(homes.workers[GROUP * group + place])
+            if levels[worker] <= highest and free[worker] < at:
+                best, at = worker, free[worker]
+        group = homes.after[group]
     return best
 
 
@@ -816,6 +824,7 @@ def _route(
     n = levels.size
     messages, since, counted = state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED]
     further, filled = state.counts[OPENED], state.counts[FILLED]
+    stretch, stretch_of = 1.0, (-1, -1)  # for these numbers of homes and of cells
     start = 0
     while start < keys.size:
         until_halved = max(1, int(np.ceil(2 * recent * n - counted)))
@@ -824,7 +833,9 @@ def _route(
         filled_then = filled + _look_ahead(state, block, salt, ahead)
         # no limit in this block is lower: slack only grows, distinct keys are at most those at its end
         most = min(queue, max(ALWAYS, 0.5 * epsilon * since / n))
-        stretch = _stretch(price * further, filled_then, cells.size)
+        if stretch_of != (further, filled_then):
+            stretch = _stretch(price * further, filled_then, cells.size)
+            stretch_of = further, filled_then
         _limits(state, ahead, block.size, since, counted, epsilon, most, stretch, alone)
         least_burst = _units(BURST * most)
         for i in range(end - start):
@@ -854,7 +865,10 @@ def _route(
                 most = min(queue, max(ALWAYS, 0.5 * slack))
                 longest = most * _patience(part, new)
                 if not new:
-                    longest *= _stretch(price * further, filled, cells.size)
+                    if stretch_of != (further, filled):
+                        stretch = _stretch(price * further, filled, cells.size)
+                        stretch_of = further, filled
+                    longest *= stretch
                 limit, burst = _units(longest), _units(BURST * most)
                 high = _units(average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0))
                 leaves = _leaves(state, worker, key, now, limit, burst, high)
