@@ -650,6 +650,18 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
 
 
 @inlined
+def _open(homes: Homes, entry: int, key: np.uint64, worker: int, other: int, new: bool, message: int) -> int:
+    """Add ``other`` to a key's homes, of which ``worker`` was the only one if it has no entry yet."""
+    if entry == homes.keys.size:
+        entry = int(_new_entry(homes, key))
+        homes.used[entry] = message
+        if not new:
+            _add_home(homes, entry, worker)
+    _add_home(homes, entry, other)
+    return entry
+
+
+@inlined
 def _first_of(homes: Homes, group: int, free: Int64Array) -> np.uint64:
     """Return the first home of a group to be free, without a branch that would be mispredicted."""
     workers, first = homes.workers, np.uint64(GROUP * group)
@@ -883,12 +895,7 @@ def _route(
                         other = _next_hash(free, levels, hashed, opened, now + limit, highest, ahead.earliest)
                     if free[other] + int(GAIN * ROW) <= free[worker] or levels[worker] > highest:
                         if entry == homes.keys.size or not _is_home(homes, entry, other):
-                            if entry == homes.keys.size:
-                                entry = int(_new_entry(homes, key))
-                                homes.used[entry] = messages + i + 1
-                                if not new:
-                                    _add_home(homes, entry, int(worker))
-                            _add_home(homes, entry, other)
+                            entry = _open(homes, entry, key, int(worker), other, new, messages + i + 1)
                             further += homes.size[entry] > 1
                             _correct(state, block, i + 1, salt, ahead, entry)
                         worker = np.uint64(other)
@@ -910,7 +917,7 @@ def _limits(
     state: FillState, ahead: Ahead, size: int, since: int, counted: int, epsilon: float, most: float,
     stretch: float, alone: bool,
 ) -> None:  # fmt: skip
-    """Compute the limits of a block, for several rows at once; waits are limited a little too much."""
+    """Compute the limits of a block, for several rows at once: none is too high, some are a bit too low."""
     n = state.levels.size
     early = since < SETTLED * n
     certain = (1 - 1e-9) * ROW * most
