@@ -72,10 +72,20 @@ class Arrays(NamedTuple):
     free: Float64Array
     leader: Int64Array
     lead: Float64Array
+    opened: Int64Array  # homes beyond the first: by waits, by other rules; counters that are not 0
+    longest: Float64Array  # wait at which a home was opened
+    share: Float64Array  # of the recent rows, by key, when it last opened a home by waits
 
 
 def route(variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, seed: int = 0) -> Int32Array:
     """Return the worker of every message; ``hashes`` is indexed by ``ids``."""
+    return watched(variant, ids, hashes, workers, seed)[0]
+
+
+def watched(
+    variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, seed: int = 0
+) -> tuple[Int32Array, Arrays]:
+    """Return the worker of every message, and what the rules remembered and opened."""
     keys = hashes.size
     out = np.empty(ids.size, np.int32)
     arrays = Arrays(
@@ -87,11 +97,14 @@ def route(variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, 
         np.zeros(workers),
         np.zeros(workers, np.int64),
         np.zeros(workers),
+        np.zeros(3, np.int64),
+        np.zeros(1),
+        np.zeros(keys),
     )
     _route(
         ids, hashes, out, salt_of(seed), arrays, Rules(*(getattr(variant, name) for name in Rules._fields))
     )
-    return out
+    return out, arrays
 
 
 @inlined
@@ -164,6 +177,7 @@ def _route(
         counts[cell] += 1
         counted += 1
         filled += int(seen == 0)
+        a.opened[2] = filled
         average = (i + 1) / n
         now = np.floor((1 + rules.drain * rules.epsilon) * average * ROW) / ROW
         slack = rules.epsilon * average
@@ -208,7 +222,13 @@ def _route(
                         _add(a, key, int(worker))
                     before = max(1, a.size[key])
                     _add(a, key, other)
-                    further += int(a.size[key] > before)
+                    if a.size[key] > before:
+                        further += 1
+                        wait = free[worker] - now
+                        a.opened[0 if wait > limit and not new else 1] += 1
+                        if wait > limit and not new:
+                            a.longest[0] = max(a.longest[0], wait)
+                            a.share[key] = part * opened / n
                 worker = int(other)
 
         _vote(a, int(worker), int(key), now)
