@@ -895,9 +895,10 @@ def _route(
                         other = _next_hash(free, levels, hashed, opened, now + limit, highest, ahead.earliest)
                     if free[other] + int(GAIN * ROW) <= free[worker] or levels[worker] > highest:
                         if entry == homes.keys.size or not _is_home(homes, entry, other):
+                            evicts = homes.free[0] < 0 or homes.free[1] < 0
                             entry = _open(homes, entry, key, int(worker), other, new, messages + i + 1)
                             further += homes.size[entry] > 1
-                            _correct(state, block, i + 1, salt, ahead, entry)
+                            _correct(state, block, i + 1, salt, ahead, entry, evicts)
                         worker = np.uint64(other)
 
             _queue_up(state, worker, key, now)
@@ -972,17 +973,20 @@ def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahe
 
 @inlined
 def _correct(
-    state: FillState, keys: UInt64Array, start: int, salt: np.uint64, ahead: Ahead, changed: int
+    state: FillState, keys: UInt64Array, start: int, salt: np.uint64, ahead: Ahead, changed: int, evicts: bool
 ) -> None:
-    """Look up again the keys whose entry was changed, or was given to another key."""
+    """Look up again the keys whose entry was changed or, if any was evicted, was given to another key."""
     homes = state.homes
+    key = homes.keys[changed]
     for i in range(start, keys.size):
         entry = ahead.entry[i]
-        if keys[i] == homes.keys[changed]:
+        if keys[i] == key:
             ahead.entry[i] = changed
             ahead.home[i] = homes.workers[GROUP * homes.newest[changed]]
             ahead.ring[i] = changed if homes.size[changed] > 1 else -1
-        elif entry < homes.keys.size and (homes.current[entry] < 0 or homes.keys[entry] != keys[i]):
+        elif (
+            evicts and entry < homes.keys.size and (homes.current[entry] < 0 or homes.keys[entry] != keys[i])
+        ):
             ahead.entry[i] = homes.keys.size
             ahead.home[i] = state.buckets[to_range(mix(keys[i] ^ salt), state.buckets.size)]
             ahead.ring[i] = -1
