@@ -8,9 +8,12 @@ import numpy as np
 
 import evenflow as ef
 from benchmarks.fill_latency import memory
+from benchmarks.fill_variants import Arrays, Variant, watched
 from evenflow.bench.measure import Progress, Row, silent
+from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, kernel
 from evenflow.report.tables import Table
+from evenflow.schemes.fill import LIGHT, LONGEST, PRICE
 
 EPSILON = 0.02
 
@@ -31,7 +34,13 @@ def check(z: float, keys: int, workers: int, rows: int, queue: float) -> Row:
     """Route one stream and compare."""
     shares = zipf_shares(z, keys)
     ids = np.random.default_rng(1).choice(keys, rows, p=shares).astype(np.int32)
-    out = ef.scheme("fill", queue=queue).router(workers).route(ef.hash_keys(np.arange(keys))[ids])
+    hashes = ef.hash_keys(np.arange(keys))
+    out = ef.scheme("fill", queue=queue).router(workers).route(hashes[ids])
+    same, seen = watched(Variant(queue=queue), ids, hashes, workers)
+    if not np.array_equal(out, same):
+        raise EvenflowError(
+            "the ablation of fill decides otherwise than fill; compare benchmarks/fill_variants.py."
+        )
     loads = np.bincount(out, minlength=workers)
     return {
         "z": z,
@@ -44,7 +53,27 @@ def check(z: float, keys: int, workers: int, rows: int, queue: float) -> Row:
         "bound of the wait": 8 * queue + 2,
         "homes beyond the first": round((memory(ids, out, workers) - 1) * np.unique(ids).size),
         "fewest of any even scheme": fewest_homes(shares, workers),
+        "opened by waits": int(seen.opened[0]),
+        "most": most_homes(seen.share, workers, min(queue, 12.0), float(seen.longest[0]), distinct(seen)),
+        "most, before": most_homes(shares, workers, min(queue, 12.0), 8 * min(queue, 12.0), distinct(seen)),
     }
+
+
+def distinct(seen: Arrays) -> float:
+    """Return the number of distinct keys that fill estimates."""
+    cells = seen.counts.size
+    return float(cells * np.log((cells + 1.0) / (cells - seen.opened[2] + 1.0)))
+
+
+def most_homes(shares: Float64Array, workers: int, queue: float, longest: float, keys: float) -> int:
+    """Return theorem 4's bound of the homes that waits open, for rows that wait ``longest`` at most."""
+    bound = np.inf
+    for opened in np.linspace(max(0.0, (longest / queue - 1) / PRICE), LONGEST / PRICE, 200) * keys:
+        stretch = min(LONGEST, 1 + PRICE * opened / keys)
+        hot = LIGHT**-1 * workers * shares * (longest / (queue * stretch)) ** 2
+        if queue * stretch >= longest * (1 - 1e-9):
+            bound = min(bound, opened + np.minimum(workers - 1, np.ceil(hot) - 1).clip(0).sum())
+    return int(bound)
 
 
 @kernel

@@ -14,6 +14,7 @@ import numpy as np
 
 from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
 from evenflow.keys import mix, salt_of, to_range
+from evenflow.schemes.fill import ROW
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Variant:
     hot_first: bool = True
     free_new: bool = True
     balance: bool = True  # loads since the start are limited, too
-    turn: bool = True  # the first home with at most one row waiting; else always the one that is free first
+    group: int = 4  # homes that are looked at for every row
+    look: int = 4  # groups that are looked at before another home is opened
     exact: bool = False  # exact counts instead of the row of counters
     cells: int = 512
     recent: float = 500.0
@@ -50,7 +52,8 @@ class Rules(NamedTuple):
     hot_first: bool
     free_new: bool
     balance: bool
-    turn: bool
+    group: int
+    look: int
     exact: bool
     recent: float
     drain: float
@@ -69,10 +72,20 @@ class Arrays(NamedTuple):
     free: Float64Array
     leader: Int64Array
     lead: Float64Array
+    opened: Int64Array  # homes beyond the first: by waits, by other rules; counters that are not 0
+    longest: Float64Array  # wait at which a home was opened
+    share: Float64Array  # of the recent rows, by key, when it last opened a home by waits
 
 
 def route(variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, seed: int = 0) -> Int32Array:
     """Return the worker of every message; ``hashes`` is indexed by ``ids``."""
+    return watched(variant, ids, hashes, workers, seed)[0]
+
+
+def watched(
+    variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, seed: int = 0
+) -> tuple[Int32Array, Arrays]:
+    """Return the worker of every message, and what the rules remembered and opened."""
     keys = hashes.size
     out = np.empty(ids.size, np.int32)
     arrays = Arrays(
@@ -84,11 +97,14 @@ def route(variant: Variant, ids: Int32Array, hashes: UInt64Array, workers: int, 
         np.zeros(workers),
         np.zeros(workers, np.int64),
         np.zeros(workers),
+        np.zeros(3, np.int64),
+        np.zeros(1),
+        np.zeros(keys),
     )
     _route(
         ids, hashes, out, salt_of(seed), arrays, Rules(*(getattr(variant, name) for name in Rules._fields))
     )
-    return out
+    return out, arrays
 
 
 @inlined
@@ -101,20 +117,19 @@ def _earliest(free: Float64Array, levels: Float64Array, highest: float) -> int:
 
 
 @inlined
-def _in_turn(a: Arrays, key: int, enough: float, highest: float) -> int:
-    at = a.current[key]
-    best = -1
-    for _ in range(min(16, a.size[key])):
-        if a.levels[a.homes[key, at]] <= highest:
-            if a.free[a.homes[key, at]] <= enough:
-                best = at
-                break
-            if best < 0 or a.free[a.homes[key, at]] < a.free[a.homes[key, best]]:
-                best = at
-        at = at + 1 if at + 1 < a.size[key] else 0
-    if best >= 0:
-        a.current[key] = best
-    return a.homes[key, a.current[key]]
+def _first_of(a: Arrays, key: int, group: int, width: int, at: int, highest: float) -> int:
+    """Return the first to be free of worker ``at`` and a group; one that is not full repeats other homes."""
+    size = a.size[key]
+    best = at
+    for place in range(width):
+        home = group * width + place
+        if home >= size:
+            home -= width
+        home = max(home, 0)
+        worker = a.homes[key, home]
+        if a.levels[worker] <= highest and (best < 0 or a.free[worker] < a.free[best]):
+            best = int(worker)
+    return best
 
 
 @inlined
@@ -128,16 +143,21 @@ def _vote(a: Arrays, worker: int, key: int, now: float) -> None:
 
 @inlined
 def _add(a: Arrays, key: int, worker: int) -> None:
-    """Put ``worker`` behind the pointed home, and point at it; nothing if it is a home already."""
+    """Add ``worker``; nothing if it is a home already."""
     for at in range(a.size[key]):
         if a.homes[key, at] == worker:
             return
-    slot = a.current[key] + 1 if a.size[key] else 0
-    for behind in range(a.size[key], slot, -1):
-        a.homes[key, behind] = a.homes[key, behind - 1]
-    a.homes[key, slot] = worker
+    a.homes[key, a.size[key]] = worker
     a.size[key] += 1
-    a.current[key] = slot
+
+
+@inlined
+def _leaves(
+    a: Arrays, rules: Rules, worker: int, key: int, now: float, limit: float, most: float, high: float
+) -> bool:
+    wait = a.free[worker] - now
+    bursts = rules.bursts and a.leader[worker] == key and min(a.lead[worker], wait) > 0.9 * most
+    return wait > limit or bursts or a.levels[worker] > high
 
 
 @kernel
@@ -157,8 +177,9 @@ def _route(
         counts[cell] += 1
         counted += 1
         filled += int(seen == 0)
+        a.opened[2] = filled
         average = (i + 1) / n
-        now = (1 + rules.drain * rules.epsilon) * average
+        now = np.floor((1 + rules.drain * rules.epsilon) * average * ROW) / ROW
         slack = rules.epsilon * average
         if average < 100.0:
             slack += 3.0 * np.sqrt(average) * (1 - average / 100.0)
@@ -166,9 +187,12 @@ def _route(
             slack = np.inf
 
         if a.size[key] == 0:
-            worker = np.int64(to_range(hashed, 64 * n) // 64)
+            worker = int(to_range(hashed, 64 * n) // 64)
         else:
-            worker = np.int64(_in_turn(a, key, now + 1.0 if rules.turn else -np.inf, average + slack))
+            groups = -(-a.size[key] // rules.group)
+            group = a.current[key]
+            a.current[key] = (group + 1) % groups
+            worker = _first_of(a, key, group, rules.group, -1, np.inf)
         opened = max(1, a.size[key])
         new = rules.free_new and seen == 0
         part = (seen + 1.0) * n / (counted * opened) if seen >= 4 and rules.hot_first else 0.0
@@ -178,10 +202,15 @@ def _route(
         if not new and rules.price > 0:
             distinct = counts.size * np.log((counts.size + 1.0) / (counts.size - filled + 1.0))
             limit *= min(8.0, 1.0 + rules.price * further / max(1.0, distinct))
-        wait = free[worker] - now
-        bursts = rules.bursts and a.leader[worker] == key and min(a.lead[worker], wait) > 0.9 * most
         high = average + slack * (0.5 if new else 0.75 if part > 0.1 else 1.0)
-        if rules.valve and (wait > limit or bursts or levels[worker] > high):
+        leaves = _leaves(a, rules, worker, key, now, limit, most, high)
+        if leaves and opened > rules.group:
+            first = -1
+            for step in range(rules.look):
+                first = _first_of(a, key, (group + step) % groups, rules.group, first, average + slack)
+            worker = first if first >= 0 else int(a.homes[key, group * rules.group])
+            leaves = _leaves(a, rules, worker, key, now, limit, most, high)
+        if rules.valve and leaves:
             other = _earliest(free, levels, average + slack)
             if not rules.earliest:
                 second = to_range(mix(hashed + np.uint64(1)), n)
@@ -193,8 +222,14 @@ def _route(
                         _add(a, key, int(worker))
                     before = max(1, a.size[key])
                     _add(a, key, other)
-                    further += int(a.size[key] > before)
-                worker = np.int64(other)
+                    if a.size[key] > before:
+                        further += 1
+                        wait = free[worker] - now
+                        a.opened[0 if wait > limit and not new else 1] += 1
+                        if wait > limit and not new:
+                            a.longest[0] = max(a.longest[0], wait)
+                            a.share[key] = part * opened / n
+                worker = int(other)
 
         _vote(a, int(worker), int(key), now)
         levels[worker] += 1.0

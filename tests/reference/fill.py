@@ -12,14 +12,31 @@ import evenflow as ef
 from reference.base import GOLDEN, MASK, Reference, mix, reference_for
 from reference.space_saving import SlowSpaceSaving
 
+UNIT = 2**20  # the clock is rounded down to such parts of a row, weights are rounded to them
+
+
+def rounded(rows: float) -> float:
+    return round(rows * UNIT) / UNIT
+
 
 @dataclass
 class Entry:
-    """The homes of a key, in the order of its ring, starting at the pointer."""
+    """The homes of a key in the order in which it got them, and the group of four that is looked at next."""
 
     key: int
-    ring: list[int] = field(default_factory=list)
+    homes: list[int] = field(default_factory=list)
+    pointer: int = 0
     used: int = 0
+
+    def number_of_groups(self) -> int:
+        return -(-len(self.homes) // 4)
+
+    def group(self, number: int) -> list[int]:
+        """Four homes: a last group that is not full repeats homes in the places that are not taken."""
+        if len(self.homes) < 4:
+            return [*self.homes, *self.homes[:1] * (4 - len(self.homes))]
+        own = self.homes[4 * number : 4 * number + 4]
+        return own + self.homes[4 * number - 4 : 4 * number][len(own) :]
 
 
 class FillReference(Reference):
@@ -32,17 +49,17 @@ class FillReference(Reference):
         self.messages = self.since = self.counted = 0
         self.further = 0  # homes beyond a key's first
         self.votes: list[tuple[int, float]] = [(0, 0.0)] * self.n  # by worker: leading key, lead
-        self.reset_table(max(8192, 64 * self.n), 2 * max(8192, 64 * self.n) + self.n)
+        self.reset_table(max(8192, 64 * self.n))
 
-    def reset_table(self, entries: int, places: int) -> None:
+    def reset_table(self, entries: int) -> None:
         self.slots: list[Entry | None] = [None] * entries
         self.free_slots = list(range(entries))
-        self.places = places
+        self.groups = entries + entries // 4 + self.n
         self.hand = 0
         self.slot_of: dict[int, int] = {}
 
-    def homes_in_table(self) -> int:
-        return sum(len(entry.ring) for entry in self.slots if entry)
+    def groups_in_table(self) -> int:
+        return sum(entry.number_of_groups() for entry in self.slots if entry)
 
     def release_one(self, keep: Entry | None) -> None:
         oldest: int | None = None
@@ -62,10 +79,9 @@ class FillReference(Reference):
         self.free_slots.insert(0, oldest)
 
     def add_home(self, entry: Entry, worker: int) -> None:
-        if self.homes_in_table() == self.places:
+        if len(entry.homes) % 4 == 0 and self.groups_in_table() == self.groups:
             self.release_one(entry)
-        # the new home stands behind the pointed one and is pointed at, so the old pointed one comes last
-        entry.ring = [worker, *entry.ring[1:], *entry.ring[:1]]
+        entry.homes.append(worker)
 
     def new_entry(self, key: int) -> Entry:
         if not self.free_slots:
@@ -76,14 +92,8 @@ class FillReference(Reference):
         self.slot_of[key] = slot
         return entry
 
-    def home_in_turn(self, entry: Entry, enough: float, highest: float) -> int:
-        looked = [i for i in range(min(16, len(entry.ring))) if self.levels[entry.ring[i]] <= highest]
-        if not looked:
-            return entry.ring[0]
-        idle = [i for i in looked if self.free[entry.ring[i]] <= enough]
-        at = idle[0] if idle else min(looked, key=lambda i: self.free[entry.ring[i]])
-        entry.ring = entry.ring[at:] + entry.ring[:at]
-        return entry.ring[0]
+    def first_of(self, workers: list[int]) -> int:
+        return min(workers, key=lambda worker: self.free[worker])
 
     def another(self, hashed: int, opened: int, enough: float, highest: float) -> int:
         may = [worker for worker in range(self.n) if self.levels[worker] <= highest]
@@ -95,7 +105,7 @@ class FillReference(Reference):
         return min(may, key=lambda worker: self.free[worker])
 
     def clock(self) -> float:
-        return (1 + 0.75 * self.scheme.epsilon) * (self.since / self.n)
+        return math.floor((1 + 0.75 * self.scheme.epsilon) * (self.since / self.n) * UNIT) / UNIT
 
     def slack(self) -> float:
         average = self.since / self.n
@@ -132,12 +142,15 @@ class FillReference(Reference):
         now, average, slack = self.clock(), self.since / self.n, self.slack()
 
         entry = self.slots[self.slot_of[key]] if key in self.slot_of else None
+        looked = 0
         if entry is None:
             worker = self.buckets[cell // (len(self.cells) // len(self.buckets))]
             opened = 1
         else:
-            worker = self.home_in_turn(entry, now + 1, average + slack)
-            opened = len(entry.ring)
+            looked = entry.pointer
+            entry.pointer = (entry.pointer + 1) % entry.number_of_groups()
+            worker = self.first_of(entry.group(looked))
+            opened = len(entry.homes)
             entry.used = self.messages
 
         new = self.sources == 1 and seen == 0
@@ -146,10 +159,18 @@ class FillReference(Reference):
         most = min(self.scheme.queue, max(12.0, 0.5 * slack))
         limit = most * patience * (1 if new else self.stretch())
         high = average + slack * (0.5 if new else 0.75 if part > 0.1 else 1.0)
-        wait = self.free[worker] - now
-        leader, lead = self.votes[worker]
-        bursts = leader == key and min(lead, wait) > 0.9 * most
-        if wait > limit or bursts or self.levels[worker] > high:
+
+        def leaves() -> bool:
+            leader, lead = self.votes[worker]
+            wait = self.free[worker] - now
+            bursts = leader == key and min(lead, wait) > 0.9 * most
+            return wait > limit or bursts or self.levels[worker] > high
+
+        if leaves() and entry is not None and opened > 4:
+            groups = entry.number_of_groups()
+            more = [w for i in range(min(4, groups)) for w in entry.group((looked + i) % groups)]
+            worker = self.first_of([w for w in more if self.levels[w] <= average + slack] or more[:1])
+        if leaves():
             other = self.another(hashed, opened, now + limit, average + slack)
             if self.levels[worker] > average + slack or self.free[other] + 2 <= self.free[worker]:
                 if entry is None:
@@ -157,9 +178,9 @@ class FillReference(Reference):
                     entry.used = self.messages
                     if not new:
                         self.add_home(entry, worker)
-                if other not in entry.ring:
+                if other not in entry.homes:
                     self.add_home(entry, other)
-                    self.further += len(entry.ring) > 1
+                    self.further += len(entry.homes) > 1
                 worker = other
 
         self.vote(worker, key, now)
@@ -181,10 +202,10 @@ class FillReference(Reference):
             ]
             if report.backlog is not None:
                 rows = [float(row) / self.sources for row in report.backlog]
-            self.weights = [1 / share for share in shares]
+            self.weights = [rounded(1 / share) for share in shares]
             self.levels = [0.0] * self.n
             self.votes = [(leader, 0.0) for leader, _ in self.votes]
-            self.free = [row * weight for row, weight in zip(rows, self.weights, strict=True)]
+            self.free = [rounded(row * weight) for row, weight in zip(rows, self.weights, strict=True)]
             self.since = 0
 
 

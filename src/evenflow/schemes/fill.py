@@ -11,10 +11,10 @@ to a worker's share, divided by the number of its homes.
 
 1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; initially the worker that
    key grouping would choose). Further homes are kept in a bounded table.
-2. **Routing.** The homes of a key form a ring with a pointer. Starting at the pointer, the first home where
-   at most one row waits takes the row; if there is none among 16, the one of them with the shortest wait.
-3. **Limit.** If the wait there is above the key's limit, the key gets another home: the worker that is free
-   first, if that is two rows earlier.
+2. **Routing.** The homes of a key form groups of four. Of the group at a pointer, the home that is free first
+   takes the row, and the pointer moves on to the next group.
+3. **Limit.** If the wait there is above the key's limit, 16 homes are looked at instead of four. If the wait
+   is still above it, the key gets another home: the worker that is free first, if that is two rows earlier.
 4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(1 / (160 part))`` for a key with
    a part above 1/160: another home for it moves more rows, and its homes balance the workers for all keys.
    A ``queue`` above 12 is used as far as half of the slack (rule 7) permits.
@@ -83,7 +83,6 @@ EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's 
 DRAIN = 0.75  # of epsilon: how much faster than its share a worker is assumed to serve
 ALWAYS = 12.0  # rows that may wait even while the slack is small
 TURN = 1.0  # rows that may wait at a home before the next one is used
-LOOK = 16  # homes looked at for one row
 LIGHT = 1 / 160  # part of a worker's share from which a key gives way before others
 NEW_PATIENCE = 0.5  # of a key without state
 NEW_SLACK = 0.5
@@ -96,8 +95,12 @@ BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that 
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
 AHEAD = 64  # messages that are counted and looked up before the first of them is routed
+GROUP = 4  # homes that are looked at for every row of a key
+LOOK = 16  # homes that are looked at before another is opened
 SPAN = 16  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
+ROW = 2**20  # units of a row, in levels and waits
+NEVER = 2**60
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
 
 
@@ -233,30 +236,38 @@ class Fill(Scheme):
 
 
 class Homes(NamedTuple):
-    """Keys with homes of their own: entries in a table, each with a ring of workers."""
+    """Keys with homes of their own: entries in a table, each with a ring of groups of up to four homes.
+
+    A group that is not full repeats homes: of a key with fewer than four its own, else those of another.
+    """
 
     table: KeyTable
     keys: UInt64Array
-    current: Int32Array  # an entry's current node in its ring; -1 for a free entry
+    current: Int32Array  # the group in an entry's ring that is looked at next; -1 for a free entry
+    newest: Int32Array  # the group that was added last, the only one that need not be full
     size: Int32Array  # number of homes of an entry; of a free entry: the next free one
-    used: Int64Array  # message at which an entry was last used
-    worker: Int32Array  # of a node in a ring
-    after: Int32Array  # the next node in the ring, or in the list of free nodes
-    free: Int32Array  # [first free node, or -1; first free entry, or -1; next entry to consider for reuse]
+    used: Int64Array  # message at which an entry was last used; one more for keys without an entry
+    workers: Int32Array  # of a group: four of them
+    after: Int32Array  # the next group in the ring, or in the list of free groups
+    free: Int32Array  # [first free group, or -1; first free entry, or -1; next entry to consider for reuse]
 
 
 class FillState(NamedTuple):
-    """Everything that a fill router remembers."""
+    """Everything that a fill router remembers.
+
+    Levels, waits, weights and leads are whole numbers of units, of which a row has ROW: processors compare
+    and select whole numbers several times faster than floating point.
+    """
 
     loads: Int64Array
-    levels: Float64Array  # loads relative to capacity shares, since these changed
-    free: Float64Array  # when the rows sent to a worker will have been served, on the clock of _now
-    weights: Float64Array  # 1 / capacity share: what a row adds to a worker's level and wait
+    levels: Int64Array  # loads relative to capacity shares, since these changed
+    free: Int64Array  # when the rows sent to a worker will have been served, on the clock of _now
+    weights: Int64Array  # 1 / capacity share: what a row adds to a worker's level and wait
     cells: Int32Array
     buckets: Int32Array
     counts: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED
     leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
-    lead: Float64Array  # by how many rows, weighted as waits
+    lead: Int64Array  # by how many rows, weighted as waits
     homes: Homes
 
 
@@ -264,14 +275,18 @@ class Ahead(NamedTuple):
     """Scratch space of a call: what the next messages will need, and what a search for a worker may skip."""
 
     seen: Int32Array  # recent rows of a message's key before it
-    home: Int32Array  # of the key's bucket
-    entry: Int32Array  # of the key in the table of homes, or -1
-    earliest: Float64Array  # by span of workers: a time before which none of them is free
+    home: Int32Array  # its home, unless it has several
+    entry: Int32Array  # of the key in the table of homes, or one past the last
+    ring: Int32Array  # the same if the key has several homes, or -1
+    now: Int64Array  # the clock
+    high: Int64Array  # the level above which a key may leave
+    limit: Int64Array  # a wait up to which it does not
+    earliest: Int64Array  # by span of workers: a time before which none of them is free
 
 
 def _new_scratch(workers: int) -> Ahead:
-    numbers = np.empty((3, AHEAD), np.int32)
-    return Ahead(numbers[0], numbers[1], numbers[2], np.full(-(-workers // SPAN), -np.inf))
+    a, b = np.empty((4, AHEAD), np.int32), np.empty((3, AHEAD), np.int64)
+    return Ahead(a[0], a[1], a[2], a[3], b[0], b[1], b[2], np.full(-(-workers // SPAN), -1))
 
 
 MESSAGES = 0
@@ -284,15 +299,16 @@ FILLED = 4  # cells that are not 0
 def new_homes(workers: int, entries: int | None = None) -> Homes:
     """Return an empty table of homes for ``workers`` workers."""
     entries = entries or max(FEWEST_ENTRIES, ENTRIES * workers)
-    nodes = 2 * entries + workers
+    groups = entries + entries // 4 + workers
     return Homes(
         table=new_table(entries),
         keys=np.zeros(entries, np.uint64),
         current=np.full(entries, -1, np.int32),
+        newest=np.full(entries, -1, np.int32),
         size=_chain(entries),
-        used=np.zeros(entries, np.int64),
-        worker=np.zeros(nodes, np.int32),
-        after=_chain(nodes),
+        used=np.zeros(entries + 1, np.int64),
+        workers=np.zeros(GROUP * groups, np.int32),
+        after=_chain(groups),
         free=np.zeros(3, np.int32),
     )
 
@@ -315,14 +331,14 @@ class FillRouter(Router):
         n = place.workers
         self.state = FillState(
             loads=np.zeros(n, np.int64),
-            levels=np.zeros(n),
-            free=np.zeros(n),
-            weights=np.ones(n),
+            levels=np.zeros(n, np.int64),
+            free=np.zeros(n, np.int64),
+            weights=np.full(n, ROW),
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
             counts=np.zeros(5, np.int64),
             leader=np.zeros(n, np.uint64),
-            lead=np.zeros(n),
+            lead=np.zeros(n, np.int64),
             homes=new_homes(n),
         )
 
@@ -346,18 +362,21 @@ class FillRouter(Router):
     def report(self, report: WorkerReport) -> None:
         """Follow the workers' capacities; small changes are ignored as noise. Rows that wait still count."""
         shares = capacity_shares(report, self.workers)
-        if shares is None or np.abs(shares * self.state.weights - 1).max() <= CAPACITY_CHANGE:
+        if shares is None or np.abs(shares * self.state.weights / ROW - 1).max() <= CAPACITY_CHANGE:
             return
-        waiting = self.waits() / self.state.weights
+        waiting = self._waits() / self.state.weights
         if report.backlog is not None:
             waiting = np.asarray(report.backlog, np.float64) / self.place.sources
-        self.state.weights[:] = 1 / shares
-        self._restart(waiting * self.state.weights)
+        self.state.weights[:] = np.rint(ROW / shares)
+        self._restart(np.rint(waiting * self.state.weights).astype(np.int64))
 
     def waits(self) -> Float64Array:
         """Return how long a row would wait at each worker, in rows of an average one."""
+        return self._waits() / ROW
+
+    def _waits(self) -> Int64Array:
         now = _now(self.state.counts[SINCE] / self.state.free.size, self.scheme.epsilon)
-        result: Float64Array = np.maximum(self.state.free - now, 0.0)
+        result: Int64Array = np.maximum(self.state.free - now, 0)
         return result
 
     def _rescale(self, before: int) -> None:
@@ -365,21 +384,21 @@ class FillRouter(Router):
         if n > before:
             self._make_room()
         state = self.state
-        weights = np.ones(n)
+        weights = np.full(n, ROW)
         weights[: min(n, before)] = state.weights[:n]
-        waits = np.zeros(n)
-        waits[: min(n, before)] = self.waits()[:n]
+        waits = np.zeros(n, np.int64)
+        waits[: min(n, before)] = self._waits()[:n]
         self.state = state._replace(
             loads=state.loads[:n].copy() if n < before else np.pad(state.loads, (0, n - before)),
-            levels=np.zeros(n),
-            free=np.zeros(n),
+            levels=np.zeros(n, np.int64),
+            free=np.zeros(n, np.int64),
             weights=weights,
             leader=np.zeros(n, np.uint64),
-            lead=np.zeros(n),
-            buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, 1 / weights),
+            lead=np.zeros(n, np.int64),
+            buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, ROW / weights),
         )
         if n < before:
-            _forget_workers(self.state.homes, n)
+            _forget_workers(self.state.homes, n, np.empty(before, np.int32))
         self._restart(waits)
 
     def _make_room(self) -> None:
@@ -390,12 +409,12 @@ class FillRouter(Router):
             cells, buckets = np.repeat((cells + 1) // 2, 2), np.repeat(buckets, 2)
         wider = new_homes(self.workers)
         if wider.keys.size > homes.keys.size:
-            _join_homes(wider, homes, state.counts[MESSAGES])
+            _join_homes(wider, homes, state.counts[MESSAGES], np.empty(self.workers, np.int32))
             homes = wider
         self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
         state.counts[COUNTED], state.counts[FILLED] = cells.sum(), np.count_nonzero(cells)
 
-    def _restart(self, waits: Float64Array) -> None:
+    def _restart(self, waits: Int64Array) -> None:
         """Forget the loads, but not what waits."""
         self.state.levels[:] = 0
         self.state.free[:] = waits
@@ -416,23 +435,18 @@ class FillRouter(Router):
     def homes(self) -> dict[int, list[int]]:
         """Return the homes of every key that has homes of its own, by key hash."""
         table = self.state.homes
+        workers = np.empty(self.workers, np.int32)
         found: dict[int, list[int]] = {}
-        for entry in np.flatnonzero(table.current >= 0):
-            node = first = int(table.current[entry])
-            workers = []
-            while True:
-                workers.append(int(table.worker[node]))
-                node = int(table.after[node])
-                if node == first:
-                    break
-            found[int(table.keys[entry])] = sorted(workers)
+        for entry in np.flatnonzero(table.current >= 0).tolist():
+            count = _homes_in(table, entry, workers)
+            found[int(table.keys[entry])] = sorted(workers[:count].tolist())
         return found
 
     def further_homes(self) -> tuple[UInt64Array, Int32Array]:
         """Return keys and homes, without the homes of the keys' buckets: one pair for each home."""
         homes = self.state.homes
-        keys = np.empty(homes.worker.size, np.uint64)
-        workers = np.empty(homes.worker.size, np.int32)
+        keys = np.empty(homes.workers.size, np.uint64)
+        workers = np.empty(homes.workers.size + self.workers, np.int32)
         count = _further_pairs(homes, self.state.buckets, self.place.salt, keys, workers)
         return keys[:count], workers[:count]
 
@@ -453,7 +467,8 @@ class FillRouter(Router):
                 "the routers differ in scheme or number of workers; merge routers of the same kind."
             )
         joined = FillRouter.from_bytes(first.to_bytes())
-        waits = np.sum([router.waits() for router in routers], axis=0)
+        waits = np.sum([router._waits() for router in routers], axis=0)
+        room = np.empty(joined.workers, np.int32)
         for other in routers[1:]:
             state = other.state
             joined.routed += other.routed
@@ -461,7 +476,7 @@ class FillRouter(Router):
             joined.state.levels[:] += state.levels
             joined.state.cells[:] += state.cells
             joined.state.counts[:] += state.counts
-            _join_homes(joined.state.homes, state.homes, joined.state.counts[MESSAGES])
+            _join_homes(joined.state.homes, state.homes, joined.state.counts[MESSAGES], room)
         if len(routers) > 1:
             joined.state.counts[OPENED] = _further_homes(joined.state.homes)
             joined.state.counts[FILLED] = np.count_nonzero(joined.state.cells)
@@ -478,13 +493,13 @@ class FillRouter(Router):
         since = round(carried * joined.counts[SINCE])
         self.state = joined._replace(
             loads=self.state.loads,
-            levels=joined.levels * carried,
+            levels=(joined.levels * carried).astype(np.int64),
             free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # nothing waits
             cells=cells,
             counts=np.array(
                 [0, since, cells.sum(), joined.counts[OPENED], np.count_nonzero(cells)], np.int64
             ),
-            lead=np.zeros(self.workers),
+            lead=np.zeros(self.workers, np.int64),
         )
 
 
@@ -550,14 +565,12 @@ def _give_to_joined(
 
 @inlined
 def _release(homes: Homes, entry: int) -> None:
-    """Forget an entry and return its nodes to the free list."""
+    """Forget an entry and return its groups to the free list."""
     table_remove(homes.table, homes.keys[entry])
-    node = homes.current[entry]
-    for _ in range(homes.size[entry]):
-        following = homes.after[node]
-        homes.after[node] = homes.free[0]
-        homes.free[0] = node
-        node = following
+    newest = homes.newest[entry]
+    first = homes.after[newest]
+    homes.after[newest] = homes.free[0]
+    homes.free[0] = first
     homes.current[entry] = -1
     homes.size[entry] = homes.free[1]
     homes.free[1] = entry
@@ -587,20 +600,39 @@ def _evict(homes: Homes, keep: int) -> None:
 
 @inlined
 def _add_home(homes: Homes, entry: int, worker: int) -> None:
-    """Add ``worker`` to the entry's ring and point at it."""
-    if homes.free[0] < 0:
-        _evict(homes, entry)
-    node = homes.free[0]
-    homes.free[0] = homes.after[node]
-    homes.worker[node] = worker
-    current = homes.current[entry]
-    if current < 0:
-        homes.after[node] = node
-    else:
-        homes.after[node] = homes.after[current]
-        homes.after[current] = node
-    homes.current[entry] = node
-    homes.size[entry] += 1
+    """Add ``worker`` to the newest group or, if it is full, to a new one."""
+    size, newest = homes.size[entry], homes.newest[entry]
+    filled = size % GROUP
+    if filled == 0:
+        if homes.free[0] < 0:
+            _evict(homes, entry)
+        group = homes.free[0]
+        homes.free[0] = homes.after[group]
+        if size == 0:
+            homes.after[group] = homes.current[entry] = group
+        else:
+            homes.after[group] = homes.after[newest]
+            homes.after[newest] = group
+        homes.newest[entry] = group
+        for place in range(GROUP):
+            homes.workers[GROUP * group + place] = (
+                worker if size == 0 else homes.workers[GROUP * newest + place]
+            )
+        newest = group
+    homes.workers[GROUP * newest + filled] = worker
+    homes.size[entry] = size + 1
+
+
+@inlined
+def _homes_of(homes: Homes, entry: int, workers: Int32Array) -> int:
+    """Write an entry's homes to ``workers``, those of the newest group last; return their number."""
+    group = homes.newest[entry]
+    size = homes.size[entry]
+    for home in range(size):
+        if home % GROUP == 0:
+            group = homes.after[group]
+        workers[home] = homes.workers[GROUP * group + home % GROUP]
+    return size
 
 
 @inlined
@@ -611,96 +643,122 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
     entry = homes.free[1]
     homes.free[1] = homes.size[entry]
     homes.size[entry] = 0
+    homes.current[entry] = 0  # no longer free
     homes.keys[entry] = key
     table_insert(homes.table, key, entry)
     return entry
 
 
 @inlined
-def _home_in_turn(
-    homes: Homes, entry: int, free: Float64Array, levels: Float64Array, enough: float, highest: float
-) -> int:
-    """Return the first home that is free by ``enough``, or the first to be free; point at it.
-
-    Homes above the ``highest`` level are passed over, unless all are. The first four are compared without
-    branches, which would be mispredicted; in a smaller ring some are seen twice, which changes nothing.
-    """
-    current = np.uint64(homes.current[np.uint64(entry)])
-    second = np.uint64(homes.after[current])
-    third = np.uint64(homes.after[second])
-    fourth = np.uint64(homes.after[third])
-    size = homes.size[np.uint64(entry)]
-    node, at = current, _when(homes, current, free, levels, highest)
-    node, at = _sooner(node, at, second, _when(homes, second, free, levels, highest), enough)
-    node, at = _sooner(node, at, third, _when(homes, third, free, levels, highest), enough)
-    node, at = _sooner(node, at, fourth, _when(homes, fourth, free, levels, highest), enough)
-    if (at > enough) & (size > 4):
-        following = np.uint64(homes.after[fourth])
-        for _ in range(4, min(size, LOOK)):
-            node, at = _sooner(node, at, following, _when(homes, following, free, levels, highest), enough)
-            if at <= enough:
-                break
-            following = np.uint64(homes.after[following])
-    homes.current[np.uint64(entry)] = node
-    return homes.worker[node]
+def _open(homes: Homes, entry: int, key: np.uint64, worker: int, other: int, new: bool, message: int) -> int:
+    """Add ``other`` to a key's homes, of which ``worker`` was the only one if it has no entry yet."""
+    if entry == homes.keys.size:
+        entry = int(_new_entry(homes, key))
+        homes.used[entry] = message
+        if not new:
+            _add_home(homes, entry, worker)
+    _add_home(homes, entry, other)
+    return entry
 
 
 @inlined
-def _when(homes: Homes, node: np.uint64, free: Float64Array, levels: Float64Array, highest: float) -> float:
-    """Return when a home is free, or never if it is above the highest level."""
-    worker = np.uint64(homes.worker[node])
-    at, level = free[worker], levels[worker]
-    return at if level <= highest else np.inf
+def _first_of(homes: Homes, group: int, free: Int64Array) -> np.uint64:
+    """Return the first home of a group to be free, without a branch that would be mispredicted."""
+    workers, first = homes.workers, np.uint64(GROUP * group)
+    one = min(_when(workers[first], 0, free), _when(workers[first + np.uint64(1)], 1, free))
+    other = min(_when(workers[first + np.uint64(2)], 2, free), _when(workers[first + np.uint64(3)], 3, free))
+    best = min(one, other)
+    return np.uint64(workers[first + (np.uint64(best) & np.uint64(GROUP - 1))])
 
 
 @inlined
-def _sooner(
-    node: np.uint64, at: float, other: np.uint64, other_at: float, enough: float
-) -> tuple[np.uint64, float]:
-    """Return the other home and when it is free if that is sooner and the first is not free enough."""
-    better = (at > enough) & (other_at < at)
-    return other if better else node, other_at if better else at
+def _when(worker: int, place: int, free: Int64Array) -> int:
+    """Return when a home is free, and in the lowest bits its place."""
+    return GROUP * free[np.uint64(worker)] + place
+
+
+@inlined
+def _first_of_more(
+    homes: Homes, group: int, size: int, free: Int64Array, levels: Int64Array, highest: int
+) -> np.uint64:
+    """Return the first to be free of LOOK homes; those above the highest level only if all are."""
+    following = group
+    best, at = np.uint64(0), NEVER
+    for _ in range(0, min(size, LOOK), GROUP):
+        worker = _first_of(homes, following, free)
+        best, at = (worker, free[worker]) if free[worker] < at else (best, at)
+        following = homes.after[following]
+    if levels[best] <= highest:
+        return best
+    best, at = np.uint64(homes.workers[GROUP * group]), NEVER
+    for _ in range(0, min(size, LOOK), GROUP):
+        for place in range(GROUP):
+            worker = np.uint64(homes.workers[GROUP * group + place])
+            if levels[worker] <= highest and free[worker] < at:
+                best, at = worker, free[worker]
+        group = homes.after[group]
+    return best
 
 
 @inlined
 def _is_home(homes: Homes, entry: int, worker: int) -> bool:
-    node = homes.current[entry]
-    for _ in range(homes.size[entry]):
-        if homes.worker[node] == worker:
-            return True
-        node = homes.after[node]
+    group = homes.newest[entry]
+    for _ in range(0, homes.size[entry], GROUP):
+        for place in range(GROUP):
+            if homes.workers[GROUP * group + place] == worker:
+                return True
+        group = homes.after[group]
     return False
 
 
 @inlined
-def _first_free(free: Float64Array, levels: Float64Array, highest: float, earliest: Float64Array) -> int:
+def _first_free(free: Int64Array, levels: Int64Array, highest: int, earliest: Int64Array) -> int:
     """Return the first worker to be free of those that may take a row; there is always one.
 
     ``earliest`` has a time before which no worker of a span is free: workers are never free earlier than
     they were, so that what was true once remains true, and most spans need not be looked at again.
     """
-    first = -1
-    at = np.inf
-    for span in range(earliest.size):
-        if earliest[span] < at:
-            lowest = np.inf
-            for worker in range(span * SPAN, min((span + 1) * SPAN, free.size)):
-                lowest = min(lowest, free[worker])
-                if levels[worker] <= highest and free[worker] < at:
-                    first, at = worker, free[worker]
-            earliest[span] = lowest
+    if earliest[0] < 0:
+        for span in range(earliest.size):
+            earliest[span] = _lowest(free, span)
+    while True:
+        span, at = 0, NEVER
+        for other in range(earliest.size):
+            at = min(at, earliest[other])
+        while earliest[span] > at:
+            span += 1
+        earliest[span] = _lowest(free, span)
+        if earliest[span] == at:
+            break
+    first = span * SPAN
+    while free[first] > at:
+        first += 1
+    if levels[first] <= highest:
+        return first
+    at = NEVER
+    for worker in range(free.size):
+        if levels[worker] <= highest and free[worker] < at:
+            first, at = worker, free[worker]
     return first
 
 
 @inlined
+def _lowest(free: Int64Array, span: int) -> int:
+    lowest = NEVER
+    for worker in range(span * SPAN, min((span + 1) * SPAN, free.size)):
+        lowest = min(lowest, free[worker])
+    return lowest
+
+
+@inlined
 def _next_hash(
-    free: Float64Array,
-    levels: Float64Array,
+    free: Int64Array,
+    levels: Int64Array,
     hashed: np.uint64,
     opened: int,
-    enough: float,
-    highest: float,
-    earliest: Float64Array,
+    enough: int,
+    highest: int,
+    earliest: Int64Array,
 ) -> int:
     """Return the first of the key's next hashes that has room, or of all workers the first to be free."""
     for index in range(opened, opened + REACH):
@@ -711,9 +769,15 @@ def _next_hash(
 
 
 @inlined
-def _now(average: float, epsilon: float) -> float:
+def _now(average: float, epsilon: float) -> int:
     """Return the clock by which workers serve: a little faster than rows arrive."""
-    return (1 + DRAIN * epsilon) * average
+    return _units((1 + DRAIN * epsilon) * average)
+
+
+@inlined
+def _units(rows: float) -> int:
+    """Return rows in units of ROW, rounded down."""
+    return np.int64(rows * ROW)  # type: ignore[return-value]
 
 
 @inlined
@@ -743,7 +807,7 @@ def _stretch(opened: float, filled: int, cells: int) -> float:
 
 
 @inlined
-def _queue_up(state: FillState, worker: np.uint64, key: np.uint64, now: float) -> None:
+def _queue_up(state: FillState, worker: np.uint64, key: np.uint64, now: int) -> None:
     """Add a row to a worker's load and queue, and count it in the vote for the key that leads there."""
     weight, free, leader = state.weights[worker], state.free[worker], state.leader[worker]
     state.levels[worker] += weight
@@ -772,74 +836,76 @@ def _route(
     n = levels.size
     messages, since, counted = state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED]
     further, filled = state.counts[OPENED], state.counts[FILLED]
-    stretch = 1.0  # at most what _stretch returns now
+    stretch, stretch_of = 1.0, (-1, -1)  # for these numbers of homes and of cells
     start = 0
     while start < keys.size:
         until_halved = max(1, int(np.ceil(2 * recent * n - counted)))
         end = min(start + AHEAD, start + until_halved, keys.size)
-        _look_ahead(state, keys[start:end], salt, ahead)
-        known = True  # whether the table is the one that was looked at ahead
-        for i in range(start, end):
-            key = keys[i]
-            seen = int(ahead.seen[i - start])
-            messages += 1
-            since += 1
-            counted += 1
-            average = since / n
-            now = _now(average, epsilon)
-            slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
-            if seen == 0:
-                filled += 1
-                stretch = 1.0
-
-            entry = int(ahead.entry[i - start]) if known else int(table_find(homes.table, key))
-            if entry < 0:
-                worker = np.uint64(ahead.home[i - start])
-                opened = 1
+        block, taken = keys[start:end], out[start:end]
+        filled_then = filled + _look_ahead(state, block, salt, ahead)
+        # no limit in this block is lower: slack only grows, distinct keys are at most those at its end
+        most = min(queue, max(ALWAYS, 0.5 * epsilon * since / n))
+        if stretch_of != (further, filled_then):
+            stretch = _stretch(price * further, filled_then, cells.size)
+            stretch_of = further, filled_then
+        _limits(state, ahead, block.size, since, counted, epsilon, most, stretch, alone)
+        least_burst = _units(BURST * most)
+        for i in range(end - start):
+            key = block[i]
+            seen = int(ahead.seen[i])
+            filled += seen == 0
+            now = ahead.now[i]
+            homes.used[np.uint64(ahead.entry[i])] = messages + i + 1
+            ring = ahead.ring[i]
+            group = -1
+            if ring < 0:
+                worker = np.uint64(ahead.home[i])
             else:
-                worker = np.uint64(_home_in_turn(homes, entry, free, levels, now + TURN, average + slack))
-                opened = int(homes.size[np.uint64(entry)])
-                homes.used[np.uint64(entry)] = messages
-
-            new = alone & (seen == 0)
-            most = min(queue, max(ALWAYS, 0.5 * slack))
+                group = homes.current[np.uint64(ring)]
+                homes.current[np.uint64(ring)] = homes.after[group]
+                worker = _first_of(homes, group, free)
             wait = free[worker] - now
-            bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > BURST * most)
-            high = average + slack * (NEW_SLACK if new else HOT_SLACK)
-            waits = _may_leave(wait, most, stretch, new, seen, n, counted * opened)
-            if waits | bursts | (levels[worker] > high):
-                part = (seen + 1.0) * n / (counted * opened) if seen >= CERTAIN else 0.0
-                limit = most * _patience(part, new)
-                high = average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0)
-                early = bursts or levels[worker] > high
-                if not new and (early or wait > limit):
-                    if stretch == 1.0:
+            bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > least_burst)
+            if (wait > ahead.limit[i]) | (levels[worker] > ahead.high[i]) | bursts:
+                entry = int(ahead.entry[i])
+                opened = int(homes.size[entry]) if entry < homes.keys.size else 1
+                average = (since + i + 1) / n
+                slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
+                highest = _units(average + slack)
+                new = alone & (seen == 0)
+                part = (seen + 1.0) * n / ((counted + i + 1) * opened) if seen >= CERTAIN else 0.0
+                most = min(queue, max(ALWAYS, 0.5 * slack))
+                longest = most * _patience(part, new)
+                if not new:
+                    if stretch_of != (further, filled):
                         stretch = _stretch(price * further, filled, cells.size)
-                    limit *= stretch
-                if early or wait > limit:
-                    highest = average + slack
+                        stretch_of = further, filled
+                    longest *= stretch
+                limit, burst = _units(longest), _units(BURST * most)
+                high = _units(average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0))
+                leaves = _leaves(state, worker, key, now, limit, burst, high)
+                if leaves and opened > GROUP:
+                    worker = _first_of_more(homes, group, opened, free, levels, highest)
+                    leaves = _leaves(state, worker, key, now, limit, burst, high)
+                if leaves:
                     if alone:
                         other = _first_free(free, levels, highest, ahead.earliest)
                     else:
                         hashed = mix(key ^ salt)
                         other = _next_hash(free, levels, hashed, opened, now + limit, highest, ahead.earliest)
-                    if levels[worker] > highest or free[other] + GAIN <= free[worker]:
-                        if entry < 0 or not _is_home(homes, entry, other):
-                            if entry < 0:
-                                entry = int(_new_entry(homes, key))
-                                homes.used[entry] = messages
-                                known = False
-                                if not new:
-                                    _add_home(homes, entry, int(worker))
-                            known &= homes.free[0] >= 0  # else another entry will be evicted
-                            _add_home(homes, entry, other)
-                            if homes.size[entry] > 1:
-                                further += 1
-                                stretch = 1.0
+                    if free[other] + int(GAIN * ROW) <= free[worker] or levels[worker] > highest:
+                        if entry == homes.keys.size or not _is_home(homes, entry, other):
+                            evicts = homes.free[0] < 0 or homes.free[1] < 0
+                            entry = _open(homes, entry, key, int(worker), other, new, messages + i + 1)
+                            further += homes.size[entry] > 1
+                            _correct(state, block, i + 1, salt, ahead, entry, evicts)
                         worker = np.uint64(other)
 
             _queue_up(state, worker, key, now)
-            out[i] = worker
+            taken[i] = worker
+        messages += block.size
+        since += block.size
+        counted += block.size
         if counted >= 2 * recent * n:
             counted = _halve(cells)
         start = end
@@ -848,30 +914,83 @@ def _route(
 
 
 @inlined
-def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> None:
-    """Count the next messages and look up their keys, so that cache misses overlap."""
-    cells, buckets = state.cells, state.buckets
+def _limits(
+    state: FillState, ahead: Ahead, size: int, since: int, counted: int, epsilon: float, most: float,
+    stretch: float, alone: bool,
+) -> None:  # fmt: skip
+    """Compute the limits of a block, for several rows at once: none is too high, some are a bit too low."""
+    n = state.levels.size
+    early = since < SETTLED * n
+    certain = (1 - 1e-9) * ROW * most
+    for i in range(size):
+        average = (since + i + 1) / n
+        slack = (_slack(average, epsilon) if early else epsilon * average) + (0.0 if alone else ALWAYS)
+        new = alone & (ahead.seen[i] == 0)
+        ahead.now[i] = _now(average, epsilon)
+        ahead.high[i] = _units(average + slack * (NEW_SLACK if new else HOT_SLACK))
+        weight = (ahead.seen[i] + 1.0) * n if ahead.seen[i] >= CERTAIN else 0.0
+        light = LIGHT * (counted + i + 1) * ahead.limit[i]
+        patience = stretch * np.sqrt(light / max(weight, light))
+        ahead.limit[i] = np.int64(certain * (NEW_PATIENCE if new else patience))
+
+
+@inlined
+def _leaves(
+    state: FillState, worker: np.uint64, key: np.uint64, now: int, limit: int, burst: int, high: int
+) -> bool:
+    """Return whether a row should not go to the home that was found for it."""
+    wait = state.free[worker] - now
+    bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > burst)
+    return (wait > limit) | bursts | (state.levels[worker] > high)
+
+
+@inlined
+def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
+    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys.
+
+    ``ahead.limit`` receives the number of homes.
+    """
+    cells, buckets, homes = state.cells, state.buckets, state.homes
+    new = 0
     for i in range(keys.size):
         hashed = mix(keys[i] ^ salt)
         cell = np.uint64(to_range(hashed, cells.size))
         seen = cells[cell]
         cells[cell] = seen + 1
+        new += seen == 0
         ahead.seen[i] = seen
-        ahead.home[i] = buckets[np.uint64(to_range(hashed, buckets.size))]
-        ahead.entry[i] = table_find(state.homes.table, keys[i])
+        home = buckets[np.uint64(to_range(hashed, buckets.size))]
+        entry = table_find(homes.table, keys[i])
+        found = np.uint64(max(entry, 0))
+        size = homes.size[found]
+        alone = homes.workers[GROUP * np.uint64(max(homes.newest[found], 0))]
+        ahead.home[i] = alone if entry >= 0 else home
+        ahead.entry[i] = entry if entry >= 0 else homes.keys.size
+        ahead.ring[i] = entry if (entry >= 0) & (size > 1) else -1
+        ahead.limit[i] = size if entry >= 0 else 1
+    return new
 
 
 @inlined
-def _may_leave(wait: float, most: float, stretch: float, new: bool, seen: int, n: int, counted: int) -> bool:
-    """Return whether a row may wait for longer than its limit, without a division or a root.
-
-    False is certain: ``stretch`` is at most the true one, and squares are compared with a margin.
-    """
-    limit = most * (NEW_PATIENCE if new else stretch)
-    weight = (seen + 1) * n if seen >= CERTAIN else 0
-    return (wait > limit) | (
-        (wait > 0) & (wait * wait * weight > (1 - 1e-9) * LIGHT * limit * limit * counted)
-    )
+def _correct(
+    state: FillState, keys: UInt64Array, start: int, salt: np.uint64, ahead: Ahead, changed: int, evicts: bool
+) -> None:
+    """Look up again the keys whose entry was changed or, if any was evicted, was given to another key."""
+    homes = state.homes
+    key = homes.keys[changed]
+    for i in range(start, keys.size):
+        entry = ahead.entry[i]
+        if keys[i] == key:
+            ahead.entry[i] = changed
+            ahead.home[i] = homes.workers[GROUP * homes.newest[changed]]
+            ahead.ring[i] = changed if homes.size[changed] > 1 else -1
+        elif (
+            evicts and entry < homes.keys.size and (homes.current[entry] < 0 or homes.keys[entry] != keys[i])
+        ):
+            ahead.entry[i] = homes.keys.size
+            ahead.home[i] = state.buckets[to_range(mix(keys[i] ^ salt), state.buckets.size)]
+            ahead.ring[i] = -1
+            ahead.limit[i] = -1
 
 
 @inlined
@@ -891,30 +1010,31 @@ def _first_homes(keys: UInt64Array, buckets: Int32Array, salt: np.uint64, out: I
 
 
 @kernel
-def _forget_workers(homes: Homes, workers: int) -> None:
+def _homes_in(homes: Homes, entry: int, workers: Int32Array) -> int:
+    """Write an entry's homes to ``workers``; return their number."""
+    return _homes_of(homes, entry, workers)
+
+
+@kernel
+def _forget_workers(homes: Homes, workers: int, own: Int32Array) -> None:
     """Remove workers numbered ``workers`` or higher from every ring, and entries without homes."""
     for entry in range(homes.keys.size):
         if homes.current[entry] < 0:
             continue
-        before = homes.current[entry]
-        while homes.after[before] != homes.current[entry]:
-            before = homes.after[before]
-        node = homes.current[entry]
-        left = homes.size[entry]
-        for _ in range(homes.size[entry]):
-            following = homes.after[node]
-            if homes.worker[node] >= workers and left > 1:
-                homes.after[before] = following
-                homes.after[node] = homes.free[0]
-                homes.free[0] = node
-                left -= 1
-            else:
-                before = node
-            node = following
-        homes.size[entry] = left
-        homes.current[entry] = before
-        if homes.worker[before] >= workers:
+        size = _homes_of(homes, entry, own)
+        left = 0
+        for home in range(size):
+            if own[home] < workers:
+                own[left] = own[home]
+                left += 1
+        if left < size:
+            key, used = homes.keys[entry], homes.used[entry]
             _release(homes, entry)
+            if left > 0:
+                entry = _new_entry(homes, key)
+                homes.used[entry] = used
+                for home in range(left):
+                    _add_home(homes, entry, own[home])
 
 
 @kernel
@@ -928,13 +1048,12 @@ def _further_pairs(
             continue
         key = homes.keys[entry]
         first = buckets[to_range(mix(key ^ salt), buckets.size)]
-        node = homes.current[entry]
-        for _ in range(homes.size[entry]):
-            if homes.worker[node] != first:
+        start = count
+        for home in range(_homes_of(homes, entry, workers[count:])):
+            if workers[start + home] != first:
                 keys[count] = key
-                workers[count] = homes.worker[node]
+                workers[count] = workers[start + home]
                 count += 1
-            node = homes.after[node]
     return count
 
 
@@ -954,23 +1073,15 @@ def _adopt(
 
 
 @kernel
-def _join_homes(homes: Homes, others: Homes, now: int) -> None:
-    """Add the homes of another source's table."""
+def _join_homes(homes: Homes, others: Homes, now: int, workers: Int32Array) -> None:
+    """Add the homes of another source's table; ``workers`` is room for those of one key."""
     for entry in range(others.keys.size):
         if others.current[entry] < 0:
             continue
-        node = others.current[entry]
         mine = table_find(homes.table, others.keys[entry])
         if mine < 0:
             mine = _new_entry(homes, others.keys[entry])
         homes.used[mine] = now
-        for _ in range(others.size[entry]):
-            there = False
-            at = homes.current[mine]
-            for _ in range(homes.size[mine]):
-                if homes.worker[at] == others.worker[node]:
-                    there = True
-                at = homes.after[at]
-            if not there:
-                _add_home(homes, mine, others.worker[node])
-            node = others.after[node]
+        for home in range(_homes_of(others, entry, workers)):
+            if not _is_home(homes, mine, workers[home]):
+                _add_home(homes, mine, workers[home])
