@@ -67,14 +67,17 @@ def check(ours: Any, wanted: Any) -> None:
     assert rows_of(ours.collect()) == rows_of(wanted.collect())
 
 
-@settings(max_examples=14, phases=[Phase.explicit, Phase.generate])  # shrinking would be hundreds of jobs
+@pytest.mark.faults
+@pytest.mark.timeout(1800)
+@settings(max_examples=150 if ALL else 14, phases=[Phase.explicit, Phase.generate])  # shrinking is too slow
 @given(
     left=tables(most=80),
     right=st.integers(0, 2**32),
     rows=st.sampled_from([0, 3, 50]),
+    skew=st.sampled_from([0.0, 2.0, 50.0]),
     form=st.sampled_from(FORMS),
     how=st.sampled_from(KINDS),
-    workers=st.sampled_from([1, 2, 7, 200]),
+    workers=st.sampled_from([1, 2, 7, 200]) | st.integers(1, 200 if ALL else 9),
     planned=st.booleans(),
     sorts=st.booleans(),
 )
@@ -83,6 +86,7 @@ def test_equal_to_spark(
     left: Any,
     right: int,
     rows: int,
+    skew: float,
     form: str,
     how: str,
     workers: int,
@@ -93,7 +97,7 @@ def test_equal_to_spark(
 
     kind, rows_left = left
     ours = spark.createDataFrame(rows_left)
-    theirs = spark.createDataFrame(table(kind, rows, [0.0, 2.0][right % 2], right))
+    theirs = spark.createDataFrame(table(kind, rows, skew, right))
     options: dict[str, Any] = {"workers": workers}
     if planned:
         keys = ["k", "word"] if form == "two names" else ["k"]
@@ -164,8 +168,8 @@ def test_sql_sends_rows_where_the_plan_says(spark: Any) -> None:
     df = spark.createDataFrame(pa.table({"i": np.arange(80), "h": rows.view(np.int64), "u": draws}))
     for side in (plan.left, plan.right):
         keys = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), side.homes)
-        names = CellNames("key", "copies", "copy")
-        cells = with_cells(df, plan, side, keys, "h", F.col("u"), "false", names)
+        names = CellNames("key", "copies", "copy", "draw")
+        cells, _ = with_cells(df, plan, side, keys, "h", F.col("u"), names)
         moved = cells.repartition(9, "key").select("*", F.spark_partition_id().alias("worker")).collect()
         workers: dict[int, set[int]] = {}
         for row in moved:

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 
 from evenflow.spark import balance
 from evenflow.spark.routing.row_content import row_content
+from evenflow.spark.routing.row_order import has_fixed_order
 from extent import ALL
 from spark.tricky_rows import arriving, tricky_rows
 
@@ -175,3 +176,17 @@ def test_rows_go_where_they_went_however_they_come(spark: Any, options: dict[str
     assert found[0] == found[1]
     came = Counter(str(tuple(row)) for row in df.collect())
     assert Counter(row for _, row in found[0].elements()) == came
+
+
+def test_which_frames_have_a_fixed_order(spark: Any) -> None:
+    rows, stream = spark.range(9), spark.readStream.format("rate").load()
+    fixed = [
+        rows,
+        rows.union(rows),
+        rows.where("id > 3").hint("broadcast"),
+        rows.selectExpr("explode(array(id))"),
+    ]
+    fixed += [stream, stream.withWatermark("timestamp", "1 minute")]
+    unknown = [rows.repartition(2), rows.groupBy("id").count(), rows.join(rows, "id"), rows.limit(3)]
+    assert [has_fixed_order(frame) for frame in fixed] == [True] * len(fixed)
+    assert [has_fixed_order(frame) for frame in unknown] == [False] * len(unknown)

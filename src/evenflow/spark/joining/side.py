@@ -71,24 +71,15 @@ def placed_side(
     if keeps_all and copied and identified:
         keyed = _with_identity(keyed, df, order, seed, names.identity)
     if keeps_all or bool((pieces.pieces > 1).any()):
-        keyed, draw_by, added = with_draw(keyed, df, keys, order, seed, reasons)
-        name = helper_name(keyed, "side_draw")
-        keyed, draw = keyed.select("*", draw_by.alias(name)), F.col(quoted(name))
-        added = [*added, name]
+        keyed, draw, added = with_draw(keyed, df, keys, order, seed, reasons)
     values = key_on_worker(np.repeat(plan.keys, np.diff(plan.starts)), pieces.homes)
-    cell = helper_name(keyed, "cell")
-    columns = CellNames(cell, names.copies, names.copy)
-    cold = is_null if keeps_all else "false"
-    frame = with_cells(keyed, plan, pieces, values, key_hash(keys), draw, cold, columns, _number(keys))
-    chosen = F.col(quoted(cell))
-    if keeps_all and draw is not None:
-        chosen = F.when(F.expr(is_null), F.xxhash64(draw)).otherwise(chosen)
-    helpers = [*(key.frame_name for key in keys if key.is_helper), *added, cell]
-    # Spark would push the filter that it derives from a nullable key, with the whole look-up, into the scan
-    frame = frame.withColumn(names.key, F.coalesce(chosen, F.lit(0))).drop(*helpers)
-    if not keeps_all:
-        frame = frame.drop(names.copies, names.copy)
-    return frame.withColumn(names.here, F.lit(True))
+    columns = CellNames(names.key, names.copies, names.copy, helper_name(keyed, "side_draw"))
+    frame, steps = with_cells(
+        keyed, plan, pieces, values, key_hash(keys), draw, columns,
+        keyless=is_null if keeps_all else None, cold_cell=_number(keys),
+    )  # fmt: skip
+    unused = [] if keeps_all else [names.copies, names.copy]
+    return frame.drop(*(key.frame_name for key in keys if key.is_helper), *added, *steps, *unused)
 
 
 def _number(keys: list[KeyColumn]) -> str | None:
@@ -119,6 +110,6 @@ def with_copied_keys(
 
     A null key has none, although its hash may be that of a struct of nulls, which may have some.
     """
-    names = [helper_name(keyed, step) for step in ("hash", "found")]
-    found = with_answer(keyed, plan.keys, plan.slots, copies, key_hash(keys), *names)
-    return found.where(F.col(names[1]) > 1).where(f"not ({any_null(keys)})").drop(*names)
+    name = helper_name(keyed, "found")
+    found = with_answer(keyed, plan.keys, plan.slots, copies, key_hash(keys), name)
+    return found.where(f"{quoted(name)} > 1 and not ({any_null(keys)})").drop(name)

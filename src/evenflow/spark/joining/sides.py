@@ -28,7 +28,10 @@ class JoinSides:
         return self._join(*self.frames, how)
 
     def on_cells(self, left: DataFrame, right: DataFrame, how: str, cells: tuple[str, str]) -> DataFrame:
-        """Return the join of placed sides, on the keys and on the join keys in the columns ``cells``."""
+        """Return the join of placed sides, on the keys and on the join keys in the columns ``cells``.
+
+        The result is without ``cells``.
+        """
         return self._join(left, right, how, cells)
 
     def right_keys_once(self, how: str) -> JoinSides:
@@ -61,16 +64,21 @@ class JoinSides:
         if how not in NO_PRODUCT:  # Spark would push the join below; its own exchange follows the right's
             left = left.repartition(plan.workers, F.col(quoted(names[0].key)))
         right = right.repartition(plan.workers, F.col(quoted(names[1].key)))
+        copied = [own.copies in frame.columns for own, frame in zip(names, (left, right), strict=True)]
+        if any(copied) and how not in NO_PRODUCT:
+            left, right = (
+                frame.withColumn(own.here, F.lit(True))
+                for own, frame in zip(names, (left, right), strict=True)
+            )
         hashed = side_to_hash(self.frames, plan, how)
         if hashed is not None:
             left, right = (left.hint(HINT), right) if hashed == 0 else (left, right.hint(HINT))
             side = ("left", "right")[hashed]
             reasons.append(f"hash tables of the {side} instead of sorting: one task could hold all of it")
-        copied = [own.copies in frame.columns for own, frame in zip(names, (left, right), strict=True)]
         cells = names[0].key, names[1].key
-        helpers = {name for own in names for name in own.all()}
         if not any(copied):
-            return self._join(left, right, how, cells).drop(*helpers)
+            return self._join(left, right, how, cells)
+        helpers = {name for own in names for name in own.all()}
         if how in NO_PRODUCT:
             some, rest = left.where(is_copied(names[0])), left.where(~is_copied(names[0]))
             once = matched_once if how == "left_semi" else unmatched_once
@@ -129,7 +137,10 @@ class JoinSides:
         cells: tuple[str, ...] = (),
         residual: bool = True,
     ) -> DataFrame:
-        """Join two frames on the keys, on the join keys in the columns ``cells`` and on the rest."""
+        """Join two frames on the keys, on the join keys in the columns ``cells`` and on the rest.
+
+        The result is without ``cells``.
+        """
         names, rest = self.on.names, self.on.residual if residual else None
         if names is not None:
             if rest is None and not cells:
@@ -137,7 +148,8 @@ class JoinSides:
             return _join_using(left, right, names, cells, rest, how)
         condition = self.on.condition
         assert condition is not None
-        return left.join(right, _condition(condition, cells, rest), how)
+        joined = left.join(right, _condition(condition, cells, rest), how)
+        return joined.drop(*cells) if cells else joined
 
 
 def _condition(keys: Column, cells: tuple[str, ...], rest: Column | None) -> Column:

@@ -71,8 +71,7 @@ def joined_with_table(
         watch = Watch(name, workers) if streams else None
         rows = streamed_side(frame, keyed, keys, hot, own, rules, reasons, watch)
         placed.append(rows.repartition(workers, F.col(quoted(own.key))))
-    joined = sides.on_cells(placed[0], placed[1], how, (names[0].key, names[1].key))
-    return joined.drop(*(name.key for name in names))
+    return sides.on_cells(placed[0], placed[1], how, (names[0].key, names[1].key))
 
 
 def _reader(plans: StreamPlans, side: str, *, claims: bool) -> Callable[[MicroBatch], Spans]:

@@ -115,8 +115,7 @@ def joined_streams(
         )
         hot = hot_keys(spark, partial(versions.spans, side=side))
         placed.append(streamed_side(frame, keyed, keys, hot, own, rules, reasons, watch))
-    joined = sides.on_cells(placed[0], placed[1], how, (names[0].key, names[1].key))
-    return joined.drop(*(name.key for name in names)), first
+    return sides.on_cells(placed[0], placed[1], how, (names[0].key, names[1].key)), first
 
 
 def _times(versions: PlanVersions, ranges: TimeRange, side: str) -> Times:

@@ -22,6 +22,7 @@ from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.stored_arrays import stored_arrays
 
 _CELL_BITS = 21  # bits for the number of a key's homes
+_LOOK_UP = ("hash", "slot", "found")  # the steps of finding a hot key
 
 
 def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, worker: str) -> DataFrame:
@@ -31,8 +32,8 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     """
     if not plan.keys.size:
         return df.select("*", bucket_home(df, plan, hashed).alias(worker))
-    names = {step: helper_name([*df.columns, worker], step) for step in ("hash", "draw", "found", "cell")}
-    hash_, draw_, found, cell = (quoted(name) for name in names.values())
+    names = {step: helper_name([*df.columns, worker], step) for step in (*_LOOK_UP, "draw", "cell")}
+    hash_, _, found, draw_, cell = (quoted(name) for name in names.values())
     table = plan.table
     chosen = draw if table.splits else None
     # for each hot key: its only home, or its first cell and the number of its cells
@@ -43,7 +44,7 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
         arrays = {"cuts": table.cut, "homes": np.stack([table.below, table.above], axis=1).ravel()}
     stored = stored_arrays(df.sparkSession, _answer_arrays(table.keys, table, answers) | arrays)
     drawn = [] if chosen is None else [chosen.alias(names["draw"])]
-    df = _with_answer(df, stored, table, hashed, names["hash"], names["found"], drawn)
+    df = _with_answer(df, stored, table, hashed, names, drawn)
     home = F.col(found).cast("int")
     if chosen is not None:
         scaled = f"{draw_} * ({found} & {(1 << _CELL_BITS) - 1}L)"
@@ -56,12 +57,13 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
 
 
 def with_answer(
-    df: DataFrame, keys: UInt64Array, slots: Slots | PlanTable, answers: Array, hashed: str, hash_name: str,
-    found_name: str,
-) -> DataFrame:  # fmt: skip
-    """Return ``df`` with the key's hash, and the hot key's entry in ``answers``, or -1."""
+    df: DataFrame, keys: UInt64Array, slots: Slots | PlanTable, answers: Array, hashed: str, answer: str
+) -> DataFrame:
+    """Return ``df`` with the hot key's entry in ``answers``, or -1, in the column ``answer``."""
+    names = {step: helper_name([*df.columns, answer], step) for step in _LOOK_UP}
     stored = stored_arrays(df.sparkSession, _answer_arrays(keys, slots, answers))
-    return _with_answer(df, stored, slots, hashed, hash_name, found_name)
+    df = _with_answer(df, stored, slots, hashed, names | {"found": answer})
+    return df.drop(names["hash"], names["slot"])
 
 
 def _answer_arrays(keys: UInt64Array, slots: Slots | PlanTable, answers: Array) -> dict[str, Array]:
@@ -78,24 +80,25 @@ def _answer_arrays(keys: UInt64Array, slots: Slots | PlanTable, answers: Array) 
 
 
 def _with_answer(
-    df: DataFrame, stored: dict[str, Column], slots: Slots | PlanTable, hashed: str, hash_name: str,
-    found_name: str, drawn: Sequence[Column] = (),
+    df: DataFrame, stored: dict[str, Column], slots: Slots | PlanTable, hashed: str, names: dict[str, str],
+    drawn: Sequence[Column] = (),
 ) -> DataFrame:  # fmt: skip
-    """Return ``df`` with the key's hash and answer, in few steps: each repeats all columns in a plan."""
+    """Return ``df`` with a column for each step of a look-up: the key's hash, its slot, and its answer.
+
+    Spark analyzes the whole plan anew for every frame that is made of another, so there are few steps.
+    """
     mask = slots.slots.size - 1
-    slot_name = helper_name([*df.columns, hash_name, found_name], "slot")
-    hash_, slot = quoted(hash_name), quoted(slot_name)
+    hash_, slot = (quoted(names[step]) for step in ("hash", "slot"))
     held, answer = (F.get(stored["slots"], F.expr(at)) for at in (slot, f"{slot} + 1"))
     default_answer = F.lit(-1)
     if slots.unslotted.size:
         number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
         default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
-    df = df.select("*", *drawn, F.expr(hashed).alias(hash_name))
+    df = df.select("*", *drawn, F.expr(hashed).alias(names["hash"]))
     shift = F.get(stored["slots"], F.expr(f"3 * int({hash_} & {mask}L) + 2"))
     place = (F.expr(f"shiftrightunsigned({hash_}, {UPPER})") + shift).bitwiseAND(F.lit(mask)).cast("int") * 3
-    df = df.select("*", place.alias(slot_name))
-    df = df.select("*", F.when(held == F.col(hash_), answer).otherwise(default_answer).alias(found_name))
-    return df.drop(slot_name)
+    df = df.withColumn(names["slot"], place)
+    return df.withColumn(names["found"], F.when(held == F.col(hash_), answer).otherwise(default_answer))
 
 
 class CellNames(NamedTuple):
@@ -104,44 +107,55 @@ class CellNames(NamedTuple):
     cell: str
     copies: str  # number of the row's copies
     copy: str  # number of this copy
+    draw: str
 
 
 def with_cells(
     df: DataFrame, plan: JoinPlan, side: SidePieces, values: Int64Array, hashed: str, draw: Column | None,
-    cold: str, names: CellNames, cold_cell: str | None = None,
-) -> DataFrame:  # fmt: skip
+    names: CellNames, *, keyless: str | None = None, cold_cell: str | None = None,
+) -> tuple[DataFrame, list[str]]:  # fmt: skip
     """Return a row of ``df`` for each of its cells, with what stands for the cell in ``values``.
 
-    A draw in [0, 1) chooses the row's piece. The cell of a cold key, and of rows where the SQL ``cold`` is
-    true, is the SQL ``cold_cell``, by default the key's hash. The columns for copies are missing if no row is
-    copied.
+    A draw in [0, 1) chooses the row's piece. The cell of a cold key is the SQL ``cold_cell``, by default the
+    key's hash; rows where the SQL ``keyless`` is true are spread by their draw. The columns for copies are
+    missing if no row is copied. The list names helper columns to drop.
     """
+    steps = {step: helper_name([*df.columns, *names], step) for step in _LOOK_UP}
+    hash_, _, found = (quoted(name) for name in steps.values())
+    drawn = [] if draw is None else [draw.alias(names.draw)]
+    dropped = [names.draw] if drawn else []
+    cold = cold_cell or (hash_ if plan.keys.size else hashed)
+    if keyless is not None:
+        cold = f"if({keyless}, xxhash64({quoted(names.draw)}), {cold})"
     if not plan.keys.size:
-        return df.select("*", F.expr(cold_cell or hashed).alias(names.cell))
-    steps = {
-        step: helper_name([*df.columns, *names], step) for step in ("hash", "draw", "looked_up", "found")
-    }
-    hash_, draw_, looked_up, found = (quoted(name) for name in steps.values())
+        return df.select("*", *drawn).withColumn(names.cell, _never_null(F.expr(cold))), dropped
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
-    drawn = [(F.lit(0.0) if draw is None else draw).alias(steps["draw"])]
-    stored = stored_arrays(
-        df.sparkSession, _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values}
-    )
-    df = _with_answer(df, stored, plan.slots, hashed, steps["hash"], steps["looked_up"], drawn)
-    df = df.selectExpr("*", f"if({cold}, -1L, {looked_up}) as {found}")
+    arrays = _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values}
+    stored = stored_arrays(df.sparkSession, arrays)
+    df = _with_answer(df, stored, plan.slots, hashed, steps, drawn)
+    is_hot = f"{found} >= 0" if keyless is None else f"{found} >= 0 and not ({keyless})"
     mask = (1 << _CELL_BITS) - 1
     copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
-    at = f"int(shiftright({found}, {2 * _CELL_BITS})) + int({draw_} * {pieces}) * {copies}"
+    at = f"int(shiftright({found}, {2 * _CELL_BITS}))"
+    if drawn:
+        at += f" + int({quoted(names.draw)} * {pieces}) * {copies}"
     if (side.copies > 1).any():
-        is_hot = f"{found} >= 0"
         df = df.selectExpr(
             "*",
             f"if({is_hot}, {copies}, 1) as {quoted(names.copies)}",
             f"explode(if({is_hot}, sequence(0, {copies} - 1), array(0))) as {quoted(names.copy)}",
         )
         at += f" + {quoted(names.copy)}"
-    cell = F.when(F.col(found) >= 0, F.get(stored["cells"], F.expr(at))).otherwise(F.expr(cold_cell or hash_))
-    return df.select("*", cell.alias(names.cell)).drop(*steps.values())
+    cell = F.when(F.expr(is_hot), F.get(stored["cells"], F.expr(at))).otherwise(F.expr(cold))
+    return df.withColumn(names.cell, _never_null(cell)), [*steps.values(), *dropped]
+
+
+def _never_null(cell: Column) -> Column:
+    """Return a number that Spark knows not to be null.
+
+    Otherwise it derives a filter from the join, and pushes that with the whole look-up into the scan.
+    """
+    return F.coalesce(cell, F.lit(0))
 
 
 def bucket_home(df: DataFrame, plan: Plan, hashed: str) -> Column:

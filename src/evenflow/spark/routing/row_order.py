@@ -7,6 +7,7 @@ retried; shuffles, joins, aggregates and databases do not. Unknown operators cou
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.routing.row_content import row_content
 
-_ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== ", re.DOTALL)
+_ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n\n== ", re.DOTALL)  # columns come first
 _OPERATOR = re.compile(r"^[\s:+\-~*]*('?\w+)")
 _KEEPS_ORDER = frozenset(
     (
@@ -30,24 +31,30 @@ _KEEPS_ORDER = frozenset(
 
 def has_fixed_order(df: DataFrame) -> bool:
     """Return whether ``df`` always yields its rows in the same order; False if unknown."""
-    try:
+    return operators_keep_order(_analyzed(df))
+
+
+def _analyzed(df: DataFrame) -> str:
+    """Return the analyzed plan of a frame, with a line for each operator; empty if Spark does not say."""
+    java: Any = getattr(df, "_jdf", None)
+    if java is not None:
+        return str(java.queryExecution().analyzed().treeString())
+    try:  # Spark Connect shows it only beside the plans that follow from it
         text = df.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=df).collect()[0][0]
     except PySparkException:
-        return False
-    return operators_keep_order(text)
+        return ""
+    found = _ANALYZED.search(text)
+    return found.group(1) if found else ""
 
 
-def operators_keep_order(explained: str) -> bool:
-    """Return whether every operator of an explained plan preserves the order of its scan.
+def operators_keep_order(analyzed: str) -> bool:
+    """Return whether every operator of an analyzed plan preserves the order of its scan.
 
-    >>> text = "== Analyzed Logical Plan ==\\nk: int\\n{} [k#1]\\n+- Range (0, 9)\\n\\n== "
-    >>> operators_keep_order(text.format("Project")), operators_keep_order(text.format("Aggregate"))
+    >>> plan = "{} [k#1]\\n+- Range (0, 9)"
+    >>> operators_keep_order(plan.format("Project")), operators_keep_order(plan.format("Aggregate"))
     (True, False)
     """
-    found = _ANALYZED.search(explained)
-    if found is None:
-        return False
-    lines = found.group(1).splitlines()[1:]  # the first names the columns
+    lines = analyzed.splitlines()
     if any("JDBCRelation" in line for line in lines):
         return False
     named = [_OPERATOR.match(line) for line in lines if line.strip()]
