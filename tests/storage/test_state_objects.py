@@ -74,7 +74,15 @@ def shown(spark: Any) -> str:
     """Return what Spark's UI shows of its queries, jobs and settings, and the arguments of all processes."""
     store = spark._jsparkSession.sharedState().statusStore()
     executions = store.executionsList()
-    texts = [executions.apply(number).toString() for number in range(executions.size())]
+    texts = []
+    for number in range(executions.size()):
+        one = executions.apply(number)
+        texts += [
+            one.description(),
+            one.details(),
+            one.physicalPlanDescription(),
+            one.modifiedConfigs().toString(),
+        ]
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     texts += [str(jobs.apply(number).description()) for number in range(jobs.size())]
     texts += [str(dict(spark.conf.getAll)), str(spark.sparkContext.getConf().getAll())]
