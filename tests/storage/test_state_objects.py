@@ -65,7 +65,7 @@ def test_a_query_with_its_state_in_s3(
     assert SECRET not in caplog.text
     assert SECRET not in str(query.config)
     seen = shown(spark)
-    assert str(root) in seen
+    assert str(tmp_path / "in") in seen
     assert SECRET not in seen
     assert not (tmp_path / "state").exists()
 
