@@ -107,6 +107,19 @@ def moto() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def s3(moto: Any) -> Iterator[Any]:
+    """An S3 server: versitygw, a process of its own, where it is installed (make faults), else moto."""
+    from storage.s3_server import versity_server, versitygw
+
+    command = versitygw()
+    if command is None:
+        yield moto
+        return
+    with versity_server(command) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A real browser without a window; a test that needs it says so where there is none."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")

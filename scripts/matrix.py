@@ -1,9 +1,11 @@
 """Run the Spark tests on every supported version of Spark, and write what works into docs/spark/running.md.
 
-python scripts/matrix.py [--all] [VERSION ...]
+python scripts/matrix.py [--all | --failed] [VERSION ...]
 
 Every version has an environment of its own in .cache/matrix, with its PySpark; Python and all other packages
-are those of the environment that runs this script. Without ``--all``, a selection of the tests is run.
+are those of the environment that runs this script: run by another Python, it adds columns to the table.
+Topics of Kafka are tested with the version's own connector (scripts/kafka_jars.py). By default, only the
+tests of the features below are run, with ``--failed`` only files of which a test failed in the last run.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ import sys
 import sysconfig
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import kafka_jars
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "matrix"
@@ -34,48 +40,104 @@ FEATURES = {  # files in tests/spark
     "`join`": ("test_join.py",),
     "`join` of streams": ("test_join_streams.py",),
     "`stateful`": ("test_stateful.py",),
+    "topics of Kafka": ("test_kafka.py", "test_kafka_operators.py"),
     "what stands in for newer features": ("test_versions.py",),
 }
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+TESTS = "tests/spark"
+LAST_ROWS = ("Kafka connector", "all tests of Spark")
 REFUSED = "refused: "
 
 
 def environment(version: str) -> Path:
-    """Return the Python of an environment with the newest PySpark of a version, made if there is none."""
-    folder = CACHE / version
-    made = folder / "bin" / "python"
+    """Return the folder of an environment with the newest PySpark of a version, made if there is none."""
+    folder = CACHE / f"{version}-python{PYTHON}"
     if not (folder / ".made").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         quiet = ("--quiet", "--disable-pip-version-check")
-        subprocess.run([str(made), "-m", "pip", "install", *quiet, f"pyspark=={version}.*"], check=True)
+        subprocess.run(
+            [str(python_of(folder)), "-m", "pip", "install", *quiet, f"pyspark=={version}.*"], check=True
+        )
         [packages] = folder.glob("lib/python*/site-packages")
         shared = sysconfig.get_paths()["purelib"]
         (packages / "zz_shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
         (folder / ".made").touch()
-    return made
+    kafka_jars.main(folder / "kafka", pyspark_of(folder))
+    return folder
 
 
-def run(version: str, python: Path, everything: bool) -> Path:
-    """Run the tests of a version, and return the file with their results."""
-    results = CACHE / f"{version}.xml"
-    results.unlink(missing_ok=True)
-    files = sorted({file for listed in FEATURES.values() for file in listed})
-    tests = ["tests/spark"] if everything else [f"tests/spark/{file}" for file in files]
-    path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
-    settings = os.environ | {"PATH": path, "PYSPARK_PYTHON": str(python), "PYTHONPATH": str(ROOT / "src")}
-    settings.pop("SPARK_HOME", None)
-    subprocess.run(
-        [str(python), "-m", "pytest", "-n", "0", f"--junitxml={results}", *tests],
-        cwd=ROOT, env=settings, check=False,
-    )  # fmt: skip
-    return results
+def python_of(folder: Path) -> Path:
+    """Return the Python of an environment."""
+    return folder / "bin" / "python"
 
 
-def pyspark_of(python: Path) -> str:
+def pyspark_of(folder: Path) -> str:
     """Return the version of PySpark in an environment."""
     code = "import pyspark; print(pyspark.__version__)"
     return subprocess.run(
-        [str(python), "-c", code], check=True, capture_output=True, text=True
+        [str(python_of(folder)), "-c", code], check=True, capture_output=True, text=True
     ).stdout.strip()
+
+
+def connector_of(folder: Path) -> str:
+    """Return the version of the Kafka connector in an environment, and whether it is there whole."""
+    jars = sorted((folder / "kafka" / "connector").glob("spark-*-kafka-0-10_*.jar"))
+    numbers = [jar.stem.rpartition("-")[2] for jar in jars]
+    if not numbers:
+        return "none"
+    return numbers[0] if len(set(numbers)) == 1 else f"{numbers[0]}, in parts"
+
+
+def run(folder: Path, files: Sequence[str]) -> dict[str, Counter[str]]:
+    """Run tests in an environment, and return what came of them by file."""
+    results = folder / "results.xml"
+    results.unlink(missing_ok=True)
+    python = python_of(folder)
+    settings = os.environ | {
+        "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", "")]),
+        "PYSPARK_PYTHON": str(python),
+        "PYTHONPATH": str(ROOT / "src"),
+        "EVENFLOW_KAFKA": str(folder / "kafka"),
+    }
+    settings.pop("SPARK_HOME", None)
+    command = [str(python), "-m", "pytest", "-n", "0", f"--junitxml={results}"]
+    subprocess.run([*command, *(f"{TESTS}/{file}" for file in files)], cwd=ROOT, env=settings, check=False)
+    return outcomes(results)
+
+
+@dataclass
+class Column:
+    """What came of the tests in one environment."""
+
+    title: str
+    connector: str  # of Kafka
+    files: dict[str, Counter[str]]
+
+    def counts(self, files: Iterable[str]) -> Counter[str]:
+        """Return the outcomes of some files."""
+        return sum((self.files.get(file, Counter()) for file in files), Counter())
+
+    def cells(self) -> Iterator[str]:
+        """Return what works, by feature."""
+        for files in FEATURES.values():
+            yield cell(self.counts(files))
+        yield self.connector
+        yield cell(self.counts(self.files)) if set(all_files()) <= set(self.files) else "not run"
+
+
+def all_files() -> list[str]:
+    """Return the names of all files of tests."""
+    return sorted(path.name for path in (ROOT / TESTS).glob("test_*.py"))
+
+
+def kept(folder: Path) -> Column | None:
+    """Return what came of earlier runs in an environment."""
+    try:
+        found = json.loads((folder / "column.json").read_text())
+    except FileNotFoundError:
+        return None
+    found["files"] = {name: Counter(counts) for name, counts in found["files"].items()}
+    return Column(**found)
 
 
 def outcomes(results: Path) -> dict[str, Counter[str]]:
@@ -109,16 +171,12 @@ def cell(counts: Counter[str]) -> str:
     return f"{counts['passed']} of {ran}" + (f", {counts['refused']} refused" if counts["refused"] else "")
 
 
-def table(found: dict[str, dict[str, Counter[str]]]) -> str:
-    """Return the table: a line for every feature, a column for every version."""
-    lines = ["| tests that pass | " + " | ".join(found) + " |", "|---" * (len(found) + 1) + "|"]
-    for feature, files in FEATURES.items():
-        cells = [
-            cell(sum((by_file.get(file, Counter()) for file in files), Counter()))
-            for by_file in found.values()
-        ]
-        lines.append(f"| {feature} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def table(columns: Sequence[Column]) -> str:
+    """Return the table: a line for every feature, a column for every environment."""
+    rows = zip([*FEATURES, *LAST_ROWS], *(column.cells() for column in columns), strict=True)
+    heads = ["tests that pass", *(column.title for column in columns)]
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def write(lines: str) -> None:
@@ -132,21 +190,25 @@ def main() -> int:
     """Return exit status 0 if nothing failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("versions", nargs="*", default=VERSIONS, help="such as 4.0; without any, all of them")
-    parser.add_argument("--all", action="store_true", help="all Spark tests instead of a selection")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="all Spark tests instead of a selection")
+    which.add_argument("--failed", action="store_true", help="files of which a test failed in the last run")
     given = parser.parse_args()
+    selection = sorted({file for listed in FEATURES.values() for file in listed})
     for version in given.versions:
-        python = environment(version)
-        results = run(version, python, given.all)
-        if results.exists():
-            kept = {"pyspark": pyspark_of(python), "counts": outcomes(results)}
-            (CACHE / f"{version}.json").write_text(json.dumps(kept))
-    found: dict[str, dict[str, Counter[str]]] = {}
-    for version in VERSIONS:  # also those of earlier runs
-        if (CACHE / f"{version}.json").exists():
-            kept = json.loads((CACHE / f"{version}.json").read_text())
-            found[kept["pyspark"]] = {file: Counter(counts) for file, counts in kept["counts"].items()}
-    write(table(found))
-    return int(any(counts["failed"] for by_file in found.values() for counts in by_file.values()))
+        folder = environment(version)
+        before = kept(folder)
+        known = before.files if before and not given.all else {}
+        files = all_files() if given.all else selection
+        if given.failed:
+            files = [file for file, counts in known.items() if counts["failed"]]
+        if files:
+            title = f"{pyspark_of(folder)}, Python {PYTHON}"
+            column = Column(title, connector_of(folder), known | run(folder, files))
+            (folder / "column.json").write_text(json.dumps(asdict(column)))
+    columns = [found for folder in sorted(CACHE.iterdir()) if (found := kept(folder))]
+    write(table(columns))
+    return int(any(column.counts(column.files)["failed"] for column in columns))
 
 
 if __name__ == "__main__":

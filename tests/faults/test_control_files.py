@@ -23,15 +23,27 @@ ROWS, WORKERS = 6000, 6
 DAMAGES = ("delete", "cut", "other version")
 
 
-@pytest.mark.parametrize(("mode", "scheme"), [long("online", "d-choices"), ("planned", "fill")])
-def test_a_query_survives_damaged_control_files(spark: Any, tmp_path: Path, mode: str, scheme: str) -> None:
-    control = Control(tmp_path / "control")
+@pytest.mark.parametrize(
+    ("mode", "scheme", "place"),
+    [
+        ("planned", "fill", "folder"),
+        long("online", "d-choices", "folder"),
+        long("planned", "fill", "store"),
+        long("online", "d-choices", "store"),
+    ],
+)
+def test_a_query_survives_damaged_control_files(
+    spark: Any, tmp_path: Path, mode: str, scheme: str, place: str, request: pytest.FixtureRequest
+) -> None:
+    store = request.getfixturevalue("s3").bucket() / "control" if place == "store" else None
+    control = Control(store or tmp_path / "control")
+    name = f"damaged_{mode}_{place}"
     write_batches(tmp_path / "in", [])
     frame = read_batches(spark, tmp_path / "in", "key int, number long")
     query = (
-        frame.transform(balance("key", WORKERS, scheme, mode, control=str(control.folder)))
+        frame.transform(balance("key", WORKERS, scheme, mode, control=control.location))
         .writeStream.format("memory")
-        .queryName(f"damaged_{mode}")
+        .queryName(name)
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .start()
     )
@@ -40,15 +52,15 @@ def test_a_query_survives_damaged_control_files(spark: Any, tmp_path: Path, mode
             feed(query, tmp_path / "in", number, control, mode)
         for turn, kind in enumerate(DAMAGES):
             before = len(list(control.notes("fallback")))
-            damage(control.folder, kind)
+            damage(control, kind)
             for number in range(2 + 3 * turn, 5 + 3 * turn):
                 feed(query, tmp_path / "in", number, control, mode)
             assert len(list(control.notes("fallback"))) == before + 1, kind
             assert max(rows_of_last_batch(control)) <= 1.25 * ROWS / WORKERS, kind
-        assert sum(path.stat().st_size for path in control.folder.rglob("*") if path.is_file()) < 1_000_000
+        assert sum(entry.size for entry in control.storage.entries()) < 1_000_000
     finally:
         query.stop()
-    rows = spark.table(f"damaged_{mode}").toPandas()
+    rows = spark.table(name).toPandas()
     assert sorted(rows["number"]) == list(range(ROWS * (2 + 3 * len(DAMAGES))))
 
 
@@ -68,14 +80,16 @@ def rows_of_last_batch(control: Control) -> list[int]:
     return list(list(control.notes("batch"))[-1]["rows"])
 
 
-def damage(folder: Path, kind: str) -> None:
+def damage(control: Control, kind: str) -> None:
     """Do something to every file but the log."""
-    for path in list(folder.rglob("*")):
-        if path.is_file() and not path.name.startswith(LOG.partition(".")[0]):
-            content = path.read_bytes()
-            if kind == "delete":
-                path.unlink()
-            else:
-                path.write_bytes(
-                    content[: len(content) // 2] if kind == "cut" else b"evenflow\xff\x00" + content
-                )
+    storage = control.storage
+    for name in [entry.name for entry in storage.entries()]:
+        if name.startswith(LOG.partition(".")[0]):
+            continue
+        if kind == "delete":
+            storage.delete([name])
+        else:
+            content = storage.read(name)
+            storage.put(
+                name, content[: len(content) // 2] if kind == "cut" else b"evenflow\xff\x00" + content
+            )

@@ -21,11 +21,13 @@ import pytest
 
 from evenflow.blob import read_blob
 from evenflow.spark.joining.plan_versions import KIND
+from evenflow.storage import Location, locate, open_storage
 from evenflow.testing import LocalCluster, wait_for
 from extent import in_make_faults
 from faults.test_join_faults import ENVIRONMENT
 from faults.test_kills import damage
 from spark.stream_files import write_batches
+from storage.s3_server import S3Server
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.faults, in_make_faults,
@@ -53,19 +55,26 @@ def batch(seed: int, number: int) -> pa.Table:
     )
 
 
+@pytest.mark.parametrize("place", ["folder", "store"])
 @pytest.mark.parametrize("kind", ["table", "streams"])
 @pytest.mark.timeout(1800)
-def test_a_killed_join_ends_as_if_nothing_had_happened(tmp_path: Path, kind: str) -> None:
-    sides = write_sides(tmp_path, kind)
+def test_a_killed_join_ends_as_if_nothing_had_happened(
+    tmp_path: Path, kind: str, place: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides, control = write_sides(tmp_path, kind), locate(tmp_path / "control")
+    if place == "store":
+        control = s3.bucket() / "control"
+        for name, value in {**s3.environment, "EVENFLOW_CONTROL": str(control)}.items():
+            monkeypatch.setitem(ENVIRONMENT, name, value)
     killed = 0
     while (status := started(tmp_path, kind, KILLS).wait(600)) == -signal.SIGKILL:
         killed += 1
         if kind == "table":  # of two streams, the plans are part of the state
-            damage(tmp_path / "control", killed)
+            damage(control, killed)
         assert killed <= len(KILLS)
     assert status == 0, (tmp_path / "log").read_text()[-3000:]
     assert killed == len(KILLS)
-    check(tmp_path, kind, *sides)
+    check(tmp_path, control, kind, *sides)
 
 
 @pytest.mark.parametrize("kind", ["table", "streams"])
@@ -86,7 +95,7 @@ def test_faults_on_a_cluster(tmp_path: Path, kind: str) -> None:
     assert status == 0, (tmp_path / "log").read_text()[-3000:]
     assert runs.exists()
     assert [batch for batch in FAULTS if (tmp_path / f"lost-{batch}").exists()] == [2, 5]
-    check(tmp_path, kind, *sides)
+    check(tmp_path, locate(tmp_path / "control"), kind, *sides)
 
 
 def write_sides(folder: Path, kind: str) -> tuple[pa.Table, pa.Table]:
@@ -108,7 +117,7 @@ def started(folder: Path, kind: str, faults: dict[int, str], *where: str) -> sub
         )
 
 
-def check(folder: Path, kind: str, left: pa.Table, right: pa.Table) -> None:
+def check(folder: Path, control: Location, kind: str, left: pa.Table, right: pa.Table) -> None:
     """Compare what the program wrote with what it should have."""
     found = [tuple(row) for path in (folder / "out").glob("*.json") for row in json.loads(path.read_text())]
     matched, alone = expected(left, right, kind)
@@ -120,8 +129,10 @@ def check(folder: Path, kind: str, left: pa.Table, right: pa.Table) -> None:
     else:  # the last ones still wait
         assert set(unmatched) <= set(alone)
         assert {number for number in alone if number < 2 * ROWS} <= set(unmatched)
-        claims = sorted((folder / "control").glob("*/*/*.claim"), key=lambda path: int(path.stem))
-        assert len(read_blob(KIND, claims[-1].read_bytes())[0]["versions"]) > 1
+        storage = open_storage(control)
+        names = [entry.name for entry in storage.entries() if entry.name.endswith(".claim")]
+        last = max(names, key=lambda name: int(Path(name).stem))
+        assert len(read_blob(KIND, storage.read(last))[0]["versions"]) > 1
 
 
 def expected(left: pa.Table, right: pa.Table, kind: str) -> tuple[list[tuple[int, int]], list[int]]:

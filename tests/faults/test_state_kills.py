@@ -41,12 +41,20 @@ def many(seed: int) -> dict[int, str]:
     return dict(enumerate(kinds))
 
 
+@pytest.fixture(params=["folder", pytest.param("store", marks=in_make_faults)])
+def place(request: pytest.FixtureRequest) -> Location | None:
+    """Where state and control are."""
+    return None if request.param == "folder" else request.getfixturevalue("s3").bucket() / "state"
+
+
 @pytest.mark.parametrize("kills", [many(seed) for seed in range(3)] if ALL else [FEW])
 @pytest.mark.timeout(3600)
-def test_state_and_outputs_are_those_of_an_undisturbed_run(tmp_path: Path, kills: dict[int, str]) -> None:
+def test_state_and_outputs_are_those_of_an_undisturbed_run(
+    tmp_path: Path, kills: dict[int, str], place: Location | None
+) -> None:
     batches = prepare(tmp_path, max(kills) + 2)
     restarts = 0
-    while (status := start(tmp_path, kills).wait(900)) == -signal.SIGKILL:
+    while (status := start(tmp_path, kills, place=place).wait(900)) == -signal.SIGKILL:
         restarts += 1
         assert restarts <= len(kills)
     check(tmp_path, status, batches)
@@ -69,12 +77,12 @@ def test_executors_of_a_cluster_are_killed(tmp_path: Path) -> None:
 
 @in_make_faults
 @pytest.mark.timeout(3600)
-def test_kills_at_any_moment(tmp_path: Path) -> None:
+def test_kills_at_any_moment(tmp_path: Path, place: Location | None) -> None:
     """Kill everything at once, or one Python worker, after a while that chance says."""
     chance, kills = random.Random(7), 0
     batches = prepare(tmp_path, 30)
     while True:
-        job = start(tmp_path, {})
+        job = start(tmp_path, {}, place=place)
         before = emitted(tmp_path)
         while job.poll() is None and emitted(tmp_path) == before:
             time.sleep(0.05)
@@ -95,11 +103,6 @@ def test_kills_at_any_moment(tmp_path: Path) -> None:
     check(tmp_path, job.wait(900), batches)
 
 
-@pytest.fixture(params=["folder", "moto"])
-def place(request: pytest.FixtureRequest) -> Location | None:
-    return None if request.param == "folder" else request.getfixturevalue("moto").bucket() / "state"
-
-
 @in_make_faults
 @pytest.mark.timeout(3600)
 def test_a_driver_that_was_paused_finds_another_in_its_place(tmp_path: Path, place: Location | None) -> None:
@@ -118,26 +121,14 @@ def test_a_driver_that_was_paused_finds_another_in_its_place(tmp_path: Path, pla
 
 @in_make_faults
 @pytest.mark.timeout(3600)
-def test_kills_with_the_state_in_an_object_store(tmp_path: Path, moto: S3Server) -> None:
-    batches, place = prepare(tmp_path, max(FEW) + 2), moto.bucket() / "state"
-    restarts = 0
-    while (status := start(tmp_path, FEW, place=place).wait(900)) == -signal.SIGKILL:
-        restarts += 1
-        assert restarts <= len(FEW)
-    assert restarts
-    check(tmp_path, status, batches)
-
-
-@in_make_faults
-@pytest.mark.timeout(3600)
 def test_executors_that_share_no_folder(
-    tmp_path: Path, moto: S3Server, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """State and control in an object store, executors as on machines of their own, of which some die."""
     kills = dict.fromkeys((1, 3), EXECUTOR)
-    batches, place = prepare(tmp_path, max(kills) + 3), moto.bucket() / "state"
+    batches, place = prepare(tmp_path, max(kills) + 3), s3.bucket() / "state"
     used = set[str]()
-    for name, value in moto.environment.items():  # as machines have it from their role
+    for name, value in s3.environment.items():  # as machines have it from their role
         monkeypatch.setenv(name, value)
     with LocalCluster(apart=True) as cluster:
         job = start(tmp_path, kills, cluster.master, place)
@@ -155,8 +146,8 @@ def test_executors_that_share_no_folder(
 
 @in_make_faults
 @pytest.mark.timeout(3600)
-def test_spark_connect_with_the_state_in_an_object_store(tmp_path: Path, moto: S3Server) -> None:
-    batches, place = prepare(tmp_path, 4), moto.bucket() / "state"
+def test_spark_connect_with_the_state_in_an_object_store(tmp_path: Path, s3: S3Server) -> None:
+    batches, place = prepare(tmp_path, 4), s3.bucket() / "state"
     job = start(tmp_path, {}, "connect", place, JOB.with_name("keyed_connect.py"))
     check(tmp_path, job.wait(900), batches)
     assert not (tmp_path / "state" / "_delta_log").exists()

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from evenflow.errors import EvenflowError
-from evenflow.spark import read_state
-from evenflow.storage import Location
+from evenflow.spark import balance, join, read_state
+from evenflow.storage import Location, open_storage
 from extent import in_make_faults
+from spark.processors import STREAM
 from spark.stateful_runs import Sunk, cut, finish, held, numbers, start, totals
-from spark.stream_files import write_batches
+from spark.stream_files import read_batches, run_to_end, write_batches
+from spark.test_join_streams import near_streams, plain, run_on, write_streams
 from storage.proxy import Fault, Passing, Proxy, at_random, proxy_before
 from storage.s3_server import SECRET, S3Server, versity_server, versitygw
 
@@ -74,6 +77,33 @@ def test_a_query_on_a_store_that_fails(spark: Any, tmp_path: Path, proxy: Proxy,
     assert sum(proxy.done.values()) >= 3, proxy.done
     assert [batch for batch, _ in sunk.calls] == list(range(BATCHES))
     assert held(read_state(spark, options["state"])) == totals(table)
+
+
+@in_make_faults
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", [name for name in FAULTS if name != "lost commits"])
+def test_plans_that_follow_streams_on_a_store_that_fails(
+    spark: Any, tmp_path: Path, proxy: Proxy, no_broadcast: None, fault: str
+) -> None:
+    """Of one stream, whose plan costs balance at most, and of two, whose rows wait where the plans say."""
+    table = numbers(6)
+    write_batches(tmp_path / "in", cut(table))
+    write_streams(tmp_path, range(6))
+    left, right, near = near_streams(spark, tmp_path)
+    wanted = run_on(plain(left, right, near, "left"), tmp_path, "plain")
+    place = Location(proxy.bucket(), LIMITS)
+    proxy.decide, proxy.done = FAULTS[fault], {}
+    try:
+        rows = read_batches(spark, tmp_path / "in", STREAM, 1)
+        even = rows.transform(balance("key", workers=3, control=place / "balance"))
+        found = run_to_end(even, "append", f"on_a_failing_store_{uuid4().hex}", tmp_path / "checkpoint")
+        joined = join(left, right, "k", "left", condition=near, control=place / "join")
+        assert run_on(joined, tmp_path, "ours") == wanted
+    finally:
+        proxy.decide = None
+    assert sorted(row["number"] for row in found) == list(range(table.num_rows))
+    assert sum(proxy.done.values()) >= 3, proxy.done
+    assert sum(entry.name.endswith(".claim") for entry in open_storage(place).entries("join")) == 6
 
 
 @in_make_faults

@@ -7,6 +7,7 @@ that run again, rows that come late, and any plan at any time. What Spark return
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,9 @@ from evenflow.spark.joining.join_replanner import StreamsReplanner
 from evenflow.spark.joining.plan_versions import MAX_VERSIONS, PlanVersions, Reach
 from evenflow.spark.joining.stream_plans import StreamPlans, empty_plan
 from evenflow.spark.replanning.batch_stats import BatchStats
+from evenflow.storage import open_storage
 from extent import ALL
+from storage.s3_server import S3Server
 
 SECOND = 1_000_000
 WORKERS = 4
@@ -158,9 +161,9 @@ def test_plans_wait_for_their_time_and_are_forgotten(folder: Path) -> None:
         batch = MicroBatch("query", number, "", False, False)
         lists.append([version.serial for version in versions.of_batch(batch)])
         if number > 2:
-            mark = folder / versions.folder(batch) / "seen" / f"left={number * SECOND}"
-            mark.parent.mkdir(exist_ok=True)
-            mark.touch()
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(MicroBatch, "current", staticmethod(lambda batch=batch: batch))
+                versions.mark("left")(pa.array([number * SECOND]))
         passed = (number - 5) * SECOND if number > 60 else None
         plans.write(number, grids(rng, None), query="query", batch=number, watermark=passed)
     assert lists[3] == [0]  # no row was seen yet
@@ -173,7 +176,28 @@ def test_plans_wait_for_their_time_and_are_forgotten(folder: Path) -> None:
     assert kept[:-100] == [number for number in lists[49] if number < 49] + [49]
     again = MicroBatch("query", 60, "", False, False)
     assert [version.serial for version in versions.of_batch(again)] == lists[60]
-    assert len(list((folder / "join" / "query" / "seen").iterdir())) <= 2
+    seen = [path for path in (folder / "join" / "query" / "seen").iterdir() if path.name[0] != "."]
+    assert len(seen) == 1
+
+
+def test_a_listing_that_lags_hides_no_plan(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims and times are read by their names: an object store may show new ones late."""
+    rng = np.random.default_rng(2)
+    place = moto.bucket() / "control"
+    plans = StreamPlans(place, "join", WORKERS)
+    versions = PlanVersions(plans, empty_plan(WORKERS), "left", Reach(-SECOND, SECOND))
+    monkeypatch.setattr(type(open_storage(place)), "entries", lambda self, below="": [])
+    lists = []
+    for number in (0, 1, 2, 3, 7, 8):  # batches without rows make no claims
+        batch = MicroBatch("query", number, "", False, False)
+        lists.append([version.serial for version in versions.of_batch(batch)])
+        monkeypatch.setattr(MicroBatch, "current", staticmethod(lambda batch=batch: batch))
+        for side, time in (("left", 10 * number), ("right", 10 * number + 5), ("left", 10 * number - 5)):
+            versions.mark(side)(pa.array([time * SECOND]))
+        plans.write(number, grids(rng, None), query="query", batch=number, watermark=None)
+    assert lists[-1][:2] == [0, 1]
+    starts = [version.start for version in versions.of_batch(batch)]
+    assert starts[1:] == [(10 * number + 6) * SECOND + 1 for number in (0, 1, 2, 3, 7)][-len(starts) + 1 :]
 
 
 def test_lost_or_damaged_claims_are_a_sentence(folder: Path) -> None:
@@ -189,9 +213,15 @@ def test_lost_or_damaged_claims_are_a_sentence(folder: Path) -> None:
             versions.of_batch(batch)
     with pytest.raises(EvenflowError, match="which query they belong to"):
         versions.of_batch(MicroBatch("", 0, "", False, False))
-    (folder / "join" / "query" / "seen").write_text("in the way")
+    seen = folder / "join" / "query" / "seen"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(MicroBatch, "current", staticmethod(lambda: batches[0]))
+        versions.mark("left")(pa.array([5]))
+        (seen / "left").write_bytes((seen / "left").read_bytes()[:-3])
+        with pytest.raises(EvenflowError, match=r"seen/left is damaged, .*; put it back"):
+            versions.mark("left")(pa.array([5]))
+        shutil.rmtree(seen)
+        seen.write_text("in the way")
         with pytest.raises(EvenflowError, match="could not be changed safely; make room there"):
             versions.mark("left")(pa.array([5]))
 

@@ -15,6 +15,7 @@ from evenflow.kernels import UInt64Array
 from evenflow.schemes.fill import FillRouter
 from evenflow.spark.routing import router_snapshots as snapshots
 from evenflow.spark.routing.router_snapshots import Snapshots
+from storage.s3_server import S3Server
 
 WORKERS = 8
 SOURCES = 3
@@ -60,6 +61,17 @@ def test_nothing_is_forgotten_over_tiny_batches(tmp_path: Path, name: str, order
         if (known := kept.load_before(batch + 1)) is not None:
             router.learn([known], 1 / 3)
         assert not hottest or known_hot(router) >= hottest
+
+
+def test_only_the_first_task_of_a_batch_lists_objects(moto: S3Server) -> None:
+    kept = Snapshots(moto.bucket() / "online", ef.scheme("fill"), WORKERS)
+    run_batch(kept, 0)
+    kept.load_before(1)
+    moto.requests.clear()
+    assert kept.load_before(1) is not None
+    [(method, path)] = moto.requests
+    assert method == "GET"
+    assert path.endswith("/online/000000000.joined")
 
 
 def known_hot(router: ef.Router) -> set[int]:

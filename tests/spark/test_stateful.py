@@ -17,9 +17,11 @@ from pyspark.errors import StreamingQueryException
 from evenflow.errors import EvenflowError
 from evenflow.owners import AutoWorkers
 from evenflow.spark import KeyedProcessor, loads, read_state, stateful
+from evenflow.spark.state.table import history
 from evenflow.spark.versions import known
+from evenflow.storage import open_storage
 from evenflow.testing import wait_for
-from extent import in_make_faults
+from extent import in_make_faults, long
 from spark.processors import OUTPUT, STREAM, Adding, Everything, Late, Sessions
 from spark.stateful_runs import ROWS, Sunk, cut, finish, held, numbers, start, totals
 from spark.stream_files import read_batches, write_batches
@@ -103,31 +105,40 @@ def test_a_processor_that_fails(spark: Any, tmp_path: Path) -> None:
     assert [batch for batch, _ in sunk.calls] == [0, 1]
 
 
-def test_damaged_and_missing_files_are_refused(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["folder", long("store")])
+def test_damaged_and_missing_files_are_refused(
+    spark: Any, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
     table = numbers(3)
+    root = tmp_path / "state" if kind == "folder" else request.getfixturevalue("s3").bucket() / "state"
+    options: dict[str, Any] = {"state": root, "checkpoint": tmp_path / "checkpoint"}
+    storage = open_storage(root)
+
+    def contents() -> dict[str, bytes]:
+        return {entry.name: storage.read(entry.name) for entry in storage.entries("data")}
+
     write_batches(tmp_path / "in", cut(table)[:2])
-    finish(start(spark, tmp_path, Sunk()))
-    root = tmp_path / "state"
-    victim = next(path for path in (root / "data").iterdir() if path.name.startswith("0000000001"))
-    content = victim.read_bytes()
+    finish(start(spark, tmp_path, Sunk(), **options))
+    victim = next(name for name in contents() if name.startswith("data/0000000001"))
+    content = storage.read(victim)
     write_batches(tmp_path / "in", cut(table)[2:], first=2)
-    victim.write_bytes(content[:40] + bytes(len(content) // 3) + content[40 + len(content) // 3 :])
-    before = {path: path.read_bytes() for path in sorted(root.glob("data/*"))}
-    version = DeltaTable(str(root)).version()
+    storage.put(victim, content[:40] + bytes(len(content) // 3) + content[40 + len(content) // 3 :])
+    before = contents()
+    version = next(history(storage))[0]
     with pytest.raises((StreamingQueryException, EvenflowError)) as refused:
-        finish(start(spark, tmp_path, Sunk()))
-    assert str(victim) in str(refused.value)
+        finish(start(spark, tmp_path, Sunk(), **options))
+    assert str(storage.location / victim) in str(refused.value)
     assert "batch 0 is the last intact one" in str(refused.value)
-    victim.unlink()
+    storage.delete([victim])
     with pytest.raises(EvenflowError, match=r"it is missing.*batch 0 is the last"):
-        start(spark, tmp_path, Sunk())
+        start(spark, tmp_path, Sunk(), **options)
     with pytest.raises(EvenflowError, match="damaged or missing"):
         read_state(spark, root)
     assert held(read_state(spark, root, batch=0)) == totals(cut(table)[0])
-    victim.write_bytes(content)
-    assert DeltaTable(str(root)).version() == version
-    assert {path: path.read_bytes() for path in before} == before | {victim: content}
-    finish(start(spark, tmp_path, Sunk()))
+    storage.put(victim, content)
+    assert next(history(storage))[0] == version
+    assert contents() == before | {victim: content}
+    finish(start(spark, tmp_path, Sunk(), **options))
     assert held(read_state(spark, root)) == totals(table)
 
 

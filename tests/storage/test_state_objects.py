@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,30 @@ def test_a_query_with_its_state_in_s3(
     assert not [content for content in contents if SECRET.encode() in content]
     assert SECRET not in caplog.text
     assert SECRET not in str(query.config)
+    seen = shown(spark)
+    assert str(tmp_path / "in") in seen
+    assert SECRET not in seen
     assert not (tmp_path / "state").exists()
+
+
+def shown(spark: Any) -> str:
+    """Return what Spark's UI shows of its queries, jobs and settings, and the arguments of all processes."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    texts = []
+    for number in range(executions.size()):
+        one = executions.apply(number)
+        texts += [
+            one.description(),
+            one.details(),
+            one.physicalPlanDescription(),
+            one.modifiedConfigs().toString(),
+        ]
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    texts += [str(jobs.apply(number).description()) for number in range(jobs.size())]
+    texts += [str(dict(spark.conf.getAll)), str(spark.sparkContext.getConf().getAll())]
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True)
+    return "\n".join([*texts, listed.stdout])
 
 
 @pytest.mark.parametrize("files", [14, long(60)])

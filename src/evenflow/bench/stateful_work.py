@@ -138,6 +138,7 @@ class QueryRun(NamedTuple):
     shares: list[float] | None = None  # of rows per worker in the last batch
     adopted: int = 0  # plans
     bytes_read: int = 0  # in the last batch
+    requests: int = 0  # to the storage, in a usual batch
 
     @property
     def milliseconds(self) -> list[float]:
@@ -150,13 +151,15 @@ class QueryRun(NamedTuple):
         return float(rows / sum(self.milliseconds[skip:]) * 1000)
 
 
-def run(*, quick: bool = False, progress: Progress = silent) -> list[Row]:
-    """Measure all parts; ``quick`` uses a tenth of the rows and fewer batches."""
+def run(*, quick: bool = False, progress: Progress = silent, only: Sequence[str] = ()) -> list[Row]:
+    """Measure all parts, or those of ``only``; ``quick`` uses a tenth of the rows and fewer batches."""
     rows: list[Row] = []
     for master, workers, parts in (("local[2]", 4, (moved, cost, uniform)), ("local[8]", 8, (skew, slow))):
-        with session(master, workers, **NOT_COALESCED) as spark:
-            for measure in parts:
-                rows += measure(spark, quick=quick, progress=progress)
+        chosen = [part for part in parts if part.__name__ in (only or COLUMNS)]
+        if chosen:
+            with session(master, workers, **NOT_COALESCED) as spark:
+                for measure in chosen:
+                    rows += measure(spark, quick=quick, progress=progress)
     return rows
 
 
@@ -367,20 +370,28 @@ def stateful_query(
     workers: int,
     scheme: str,
     sink: Callable[[DataFrame, int], None] = drain,
+    state: str | Path | None = None,
+    checkpoint: Path | None = None,
     **parameters: Any,
 ) -> QueryRun:
-    """Run `stateful` over all files."""
+    """Run `stateful` over all files, by default with its state in a temporary folder."""
     from evenflow.spark import stateful
+    from evenflow.spark.state.table import history
+    from evenflow.storage import open_storage
 
     with folder() as path:
-        writer = stateful(source, "k", using, OUTPUT, path, workers, ef.scheme(scheme, **parameters))
+        place = state or path
+        writer = stateful(
+            source, "k", using, OUTPUT, place, workers, ef.scheme(scheme, **parameters), checkpoint=checkpoint
+        )
         query = writer.start(sink, availableNow=True)
         query.awaitTermination()
         loads, batches = query.loads(), reported(query)
         adopted = sum(bool(decision["adopted"]) for decision in query.decisions())
         query.stop()
+        asked = [committed.loads["requests"] for _, committed in history(open_storage(place))]
     shares = [own / sum(loads.rows) for own in loads.rows]
-    return QueryRun(batches, shares, adopted, sum(loads.read))
+    return QueryRun(batches, shares, adopted, sum(loads.read), int(statistics.median(asked)))
 
 
 def peers(per_row: float = 0.0) -> dict[str, Callable[[DataFrame], QueryRun]]:

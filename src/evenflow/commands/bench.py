@@ -78,13 +78,28 @@ def join(
 
 
 @bench.command()
-def stateful(as_json: Json = False, quick: Quick = False) -> None:
+def stateful(
+    as_json: Json = False,
+    quick: Quick = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this: moved, cost, uniform, skew, slow or storage; may be repeated."),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="An object store, such as s3://bucket/bench, to compare with a folder."
+        ),
+    ] = None,
+) -> None:
     """Keyed state on Spark: moving it when a worker joins, cost per batch, throughput against Spark's state.
+
+    With `--storage`, also the time per batch with its state in an object store.
 
     Example: `evenflow bench stateful --quick`
     """
     _needs_spark("stateful")
-    show("stateful", measure("stateful", quick=quick), as_json)
+    show("stateful", measure("stateful", quick=quick, only=only or (), storage=storage), as_json)
 
 
 @bench.command("all")

@@ -31,7 +31,8 @@ PARTITIONS = 4
 def joined(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
     """Return the join of the streams, or the stream and the table, in ``folder``."""
     source = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
-    left, control = source.parquet(str(folder / "left")), str(folder / "control")
+    left = source.parquet(str(folder / "left"))
+    control = os.environ.get("EVENFLOW_CONTROL", str(folder / "control"))
     if kind == "table":
         right = spark.read.schema(ROWS).parquet(str(folder / "right")).toDF("k", "other", "at")
         return join(left, right, "k", "left", PARTITIONS, control=control).select("number", "other")

@@ -96,8 +96,9 @@ def main(kind: str, folder: Path, kills: dict[int, str]) -> None:
         if point == "after":
             kill()
 
+    control = os.environ.get("EVENFLOW_CONTROL", str(folder / "control"))
     query = (
-        counted(stream.parquet(str(folder / "in")), kind, str(folder / "control"))
+        counted(stream.parquet(str(folder / "in")), kind, control)
         .writeStream.outputMode("update")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .foreachBatch(write)

@@ -14,9 +14,10 @@ only when a plan is forgotten.
 
 **What every micro-batch knows.** The first task of a batch that needs its plans writes their list to a file,
 its claim, which all others read, also if the batch runs again. A claim lists what the one before it lists,
-perhaps with another plan at the end. The highest times of each side, rounded up, are the names of empty files
-that tasks create before they send such rows on: when a claim is made, all batches before have been committed,
-so the files of all rows in the state are there.
+perhaps with another plan at the end. The highest time of each side, rounded up, is in a file that tasks
+compare and set before they send such rows on: when a claim is made, all batches before have been committed,
+so it is that of all rows in the state. Both are read by their names, since a listing may be behind; listings
+only help to find claims that are long past, and to remove them.
 
 Keep imports light: Python workers import this module.
 """
@@ -28,16 +29,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import pyarrow.compute as pc
 
 from evenflow.blob import read_blob, write_blob
-from evenflow.errors import EvenflowError
+from evenflow.errors import EvenflowError, first_line
 from evenflow.plan.join_plan import JoinPlan
 from evenflow.spark.joining.hot_keys import EVER, NEVER, MicroBatch, Span, Spans
 from evenflow.spark.joining.join_keys import key_on_worker
-from evenflow.spark.joining.stream_plans import StreamPlans
+from evenflow.spark.joining.stream_plans import LISTED_EVERY, StreamPlans
 from evenflow.storage import Storage, StorageError
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from evenflow.kernels import Int32Array, Int64Array
 
 KIND = "plans of a batch"
+SEEN = "highest time of a side"
 MAX_VERSIONS = 16  # valid at a time; a new one then waits until the first is forgotten
 _CLAIMS_KEPT = 100  # batches to which Spark goes back by default
 _SECOND = 1_000_000
@@ -91,8 +94,7 @@ class PlanVersions:
         name = f"{folder}/{number}.claim"
         found = self._read(folder, number)
         if found is None and (batch.batch == 0 or (number and not self._storage.exists(name))):
-            claims = self._claims(folder)
-            before = max((claim for claim in claims if claim < number), default=None)
+            before = self._before(folder, number)
             known = None if before is None else self._read(folder, before)
             if known is not None or batch.batch == 0:
                 header = self._decided(batch, folder, known)
@@ -100,7 +102,7 @@ class PlanVersions:
                     self._storage.delete([name])  # if it is damaged; no row waits by it yet
                 self._storage.create(name, write_blob(KIND, header, {}))
                 found = self._read(folder, number)
-                self._forget_claims(folder, claims, number)
+                self._forget_claims(folder, number)
         if found is None:
             found = self._read(folder, number)  # another task may have made it since it was looked for
         if found is None:
@@ -131,6 +133,14 @@ class PlanVersions:
             raise  # it does not answer, which says nothing about the claim
         except (OSError, EvenflowError, KeyError, TypeError, ValueError):
             return None
+
+    def _before(self, folder: str, number: int) -> int | None:
+        """Return the last batch before this one that has a claim; batches without rows have none."""
+        recent = range(number - 1, max(-1, number - 1 - _CLAIMS_KEPT), -1)
+        found = next((claim for claim in recent if self._storage.exists(f"{folder}/{claim}.claim")), None)
+        if found is None and recent:
+            found = max((claim for claim in self._claims(folder) if claim < number), default=None)
+        return found
 
     def _claims(self, folder: str) -> list[int]:
         """Return the batches that have claims."""
@@ -167,7 +177,8 @@ class PlanVersions:
     def _free_from(self, folder: str) -> int | None:
         """Return a time later than all placed rows so far, and all that others so far may match."""
         assert self.reach is not None
-        seen = self._highest_times(f"{folder}/seen")
+        highest = ((side, self._highest_time(folder, side)[0]) for side in ("left", "right"))
+        seen = {side: time for side, time in highest if time is not None}
         times = [time + (0 if side == self.placed else self.reach.most) for side, time in seen.items()]
         return max(times) + 1 if times else None
 
@@ -182,12 +193,12 @@ class PlanVersions:
             batch = MicroBatch.current()
             if latest is not None and noted.get(batch.query, EVER) < latest:
                 time = -(-latest // step) * step
-                name = f"{self.folder(batch)}/seen/{side}={time}"
                 try:
-                    self._storage.put(name, b"")
+                    self._raise_highest_time(self.folder(batch), side, time)
                 except OSError as error:
+                    place = self._storage.location / self.folder(batch) / "seen" / side
                     raise EvenflowError(
-                        f"cannot write {self._storage.location / name}: {error.strerror}; without it, plans "
+                        f"cannot write {place}: {error.strerror or first_line(error)}; without it, plans "
                         "could not be changed safely; make room there and start the query again."
                     ) from None
                 noted[batch.query] = time
@@ -195,8 +206,11 @@ class PlanVersions:
 
         return marked
 
-    def _forget_claims(self, folder: str, claims: Sequence[int], batch: int) -> None:
+    def _forget_claims(self, folder: str, batch: int) -> None:
         """Remove the claims of batches to which Spark does not go back, unless their plans are needed."""
+        if not self._storage.location.is_local and batch % LISTED_EVERY:
+            return
+        claims = self._claims(folder)
         oldest = max((number for number in claims if number <= batch - _CLAIMS_KEPT), default=None)
         kept = None if oldest is None else self._read(folder, oldest)
         if oldest is None or kept is None:
@@ -207,18 +221,30 @@ class PlanVersions:
                 f"{folder}/{number}.claim" for number in claims if number < oldest and number not in needed
             )
 
-    def _highest_times(self, folder: str) -> dict[str, int]:
-        """Return the highest time of each side, rounded up, and remove the marks of earlier ones."""
-        marks = []
-        for entry in self._storage.entries(folder):
-            side, _, time = PurePosixPath(entry.name).name.partition("=")
-            marks.append((entry.name, side, int(time)))
-        found: dict[str, int] = {}
-        for _, of_side, at in marks:
-            found[of_side] = max(found.get(of_side, EVER), at)
-        with contextlib.suppress(OSError):
-            self._storage.delete(name for name, of_side, at in marks if at < found[of_side])
-        return found
+    def _highest_time(self, folder: str, side: str) -> tuple[int | None, str | None]:
+        """Return the highest time of a side, rounded up, and the version of its file."""
+        name = f"{folder}/seen/{side}"
+        try:
+            content, version = self._storage.read_version(name)
+        except FileNotFoundError:
+            return None, None
+        try:
+            return int(read_blob(SEEN, content)[0]["time"]), version
+        except (EvenflowError, KeyError, TypeError, ValueError):
+            raise EvenflowError(
+                f"{self._storage.location / name} is damaged, but no new plan is safe without it; put it "
+                "back, or start with a new checkpoint."
+            ) from None
+
+    def _raise_highest_time(self, folder: str, side: str, time: int) -> None:
+        """Note a time of a side, unless there is a higher one."""
+        own = write_blob(SEEN, {"time": time, "by": uuid4().hex}, {})
+        while True:
+            known, version = self._highest_time(folder, side)
+            if known is not None and known >= time:
+                return
+            if self._storage.swap(f"{folder}/seen/{side}", own, version) is not None:
+                return
 
 
 def same_cells(first: JoinPlan, second: JoinPlan) -> bool:

@@ -40,7 +40,7 @@ PATIENCE = 10.0  # seconds in which the side of the stream waits for the other's
 _STEP = 0.02
 _MOST_STEP = 0.5  # where every look is a request
 _CLAIMS_KEPT = 20
-_LISTED_EVERY = 16  # claims, where listing is a request
+LISTED_EVERY = 16  # claims, where listing is a request
 _NOT_WRITTEN = {
     errno.EACCES,
     errno.EDQUOT,
@@ -158,7 +158,7 @@ class StreamPlans:
     def _forget_claims(self, batch: MicroBatch) -> None:
         """Delete old claims; in an object store only now and then, so that a batch lists nothing."""
         storage = self.control.storage
-        if not storage.location.is_local and zlib.crc32(batch.execution.encode()) % _LISTED_EVERY:
+        if not storage.location.is_local and zlib.crc32(batch.execution.encode()) % LISTED_EVERY:
             return
         with contextlib.suppress(OSError):
             claims = [entry for entry in storage.entries(self.operator) if entry.name.endswith(".claim")]

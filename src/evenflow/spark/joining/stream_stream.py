@@ -81,8 +81,6 @@ def joined_streams(
     operator = operator_name(how, workers, *(frame.columns for frame in sides.frames))
     plans = StreamPlans(folder, operator, workers, divided)
     times = time_range(sides)
-    if not isinstance(times, str) and not plans.control.storage.location.is_local:
-        times = "the control directory is in an object store, where a listing may miss the newest times"
     if isinstance(times, str):
         if plan is None:
             raise EvenflowError(

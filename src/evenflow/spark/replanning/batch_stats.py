@@ -25,7 +25,7 @@ from evenflow.spark.routing.key_columns import (
     key_struct,
 )
 from evenflow.spark.routing.key_counts import counts_by_worker, top_keys
-from evenflow.spark.versions.frequent import frequent_texts, read_frequent_hashes, text_to_count
+from evenflow.spark.versions.frequent import counts_in, frequent_texts, read_frequent_hashes, text_to_count
 
 _SHOWN_DIVISOR = 4  # the log lists keys from 1/4 of a worker's share
 _RELATIVE_ERROR = 0.03  # of the counts of keys and pairs
@@ -149,18 +149,16 @@ def observe(
     ).drop(value)
 
 
-def _by_worker(items: Any, workers: int) -> Int64Array:
+def _by_worker(found: Any, workers: int) -> Int64Array:
     rows = np.zeros(workers, np.int64)
-    for item in items or []:
-        if item["item"] is not None:
-            rows[item["item"]] += item["count"]
+    for worker, count in counts_in(found):
+        rows[worker] += count
     return rows
 
 
-def _if_counted(items: Any, workers: int) -> Int64Array | None:
+def _if_counted(found: Any, workers: int) -> Int64Array | None:
     """Return the rows by worker; None if they were not counted in this batch."""
-    counted = any(item["item"] is not None for item in items or [])
-    return _by_worker(items, workers) if counted else None
+    return _by_worker(found, workers) if any(counts_in(found)) else None
 
 
 def _values(items: Any) -> dict[str, str] | None:

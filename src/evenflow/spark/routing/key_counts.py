@@ -246,7 +246,7 @@ def top_keys(spark: SparkSession, hashed: Column, workers: int) -> Column:
 
 
 def counts_by_worker(spark: SparkSession, values: Column, workers: int) -> Column:
-    """Return the aggregate that counts the rows of every worker as (item, count); it is exact."""
+    """Return the aggregate that counts the rows of every worker, for `counts_in`; it is exact."""
     return counts_of_few(spark, values, *_sketch_sizes(workers))
 
 

@@ -54,7 +54,9 @@ class Snapshots:
         self.hear = hear
 
     def load_before(self, batch: int) -> Router | None:
-        """Return the merged router of the latest earlier batch, or None."""
+        """Return the merged router of the latest earlier batch, or None; only the first task lists files."""
+        if batch > 0 and (router := self._read(f"{batch - 1:09d}.{_JOINED}")) is not None:
+            return router
         known = (found for found, name in self._files() if found < batch and _suffix(name) != _LOST)
         newest = max(known, default=None)
         if newest is None:

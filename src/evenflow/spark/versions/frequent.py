@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -103,22 +103,28 @@ def frequent_hashes(spark: SparkSession, hashed: Column, listed: int, tracked: i
     """Return the aggregate of the most frequent hashes, for `read_frequent_hashes`."""
     if has_top_k(spark):
         return F.call_function("approx_top_k", hashed, F.lit(listed), F.lit(tracked))
-    points = min(_MOST_POINTS, tracked)
+    step = 1_000_000 // min(_MOST_POINTS, tracked)
+    points = len(range(step // 2, 1_000_000, step))
     upper = F.shiftrightunsigned(hashed, 64 - _HALF).cast("double")
     lower = hashed.bitwiseAND(F.lit((1 << _HALF) - 1)).cast("double")
     return F.struct(
         F.lit(points).alias("points"),
-        _runs(upper, points).alias("upper"),
-        _runs(lower, points).alias("lower"),
+        _runs(upper, step, points).alias("upper"),
+        _runs(lower, step, points).alias("lower"),
     )
 
 
-def _runs(values: Column, points: int) -> Column:
-    """Return the first and the last quantile, with its number, of every value that is at several."""
-    shares = ",".join(f"{(number + 0.5) / points:.8g}" for number in range(points))
-    quantiles = F.percentile_approx(
-        values, F.expr(f"cast(split('{shares}', ',') as array<double>)"), F.lit(_ACCURACY * points)
+def _runs(values: Column, step: int, points: int) -> Column:
+    """Return the first and the last quantile, with its number, of every value that is at several.
+
+    The shares are ``step`` millionths apart: microseconds as seconds, since a list of thousands of numbers in
+    the text of the query would take longer than the rows.
+    """
+    shares = F.expr(
+        f"cast(sequence(timestamp_micros({step // 2}), timestamp_micros(999999), "
+        f"interval {step} microseconds) as array<double>)"
     )
+    quantiles = F.percentile_approx(values, shares, F.lit(_ACCURACY * points))
     none = F.array(F.lit(-1.0))
     neighbours = F.arrays_zip(
         quantiles,
@@ -159,17 +165,19 @@ def _lengths(ends: Any) -> list[tuple[int, int]]:
 
 
 def counts_of_few(spark: SparkSession, values: Column, most: int, tracked: int) -> Column:
-    """Return the aggregate that counts INTs exactly, of which there are at most ``most``, as (item, count).
-
-    A value may be listed more than once, each time with a part of its count.
-    """
+    """Return the aggregate that counts INTs exactly, of which there are at most ``most``, for `counts_in`."""
     if has_top_k(spark):
         return F.call_function("approx_top_k", values, F.lit(most), F.lit(tracked))
-    bins = F.histogram_numeric(values.cast("double"), F.lit(max(2, most)))
-    return F.transform(
-        bins,
-        lambda one: F.struct(one["x"].cast("int").alias("item"), one["y"].cast("bigint").alias("count")),
-    )
+    # nothing around it: Spark observes what is not deterministic only as the argument of an aggregate
+    return F.histogram_numeric(values.cast("double"), F.lit(max(2, most)))
+
+
+def counts_in(found: Any) -> Iterator[tuple[int, int]]:
+    """Yield every value that `counts_of_few` counted, perhaps more than once, with a part of its count."""
+    for pair in found or []:
+        value, count = (pair["item"], pair["count"]) if "item" in pair else (pair["x"], pair["y"])
+        if value is not None:
+            yield int(value), int(count)
 
 
 def text_to_count(spark: SparkSession, text: Column, draw: Column) -> Column:
