@@ -14,11 +14,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import evenflow as ef
 from evenflow.papers import find
-from evenflow.papers.deployments.harness import Cluster, Harness, Messages
+from evenflow.papers.deployments.cluster import Cluster, Messages
+from evenflow.papers.deployments.flow import Flow
+from evenflow.papers.deployments.harness import Harness
+from evenflow.papers.deployments.serving import SLICE
 from evenflow.papers.deployments.topics import TopicHarness
 from evenflow.papers.experiment import RunConfig
 from evenflow.simulator import simulate
@@ -47,6 +51,51 @@ def test_the_pipeline_serves_every_message_where_the_scheme_sends_it(spark: Any,
     for name in ("key", "shuffle"):  # neither waits for reports, so the simulator sends every message alike
         loads = simulate(name, messages, workers=10, sources=2, marks=1).loads
         assert found[name]["max_over_mean"] == pytest.approx(loads.max() / loads.mean(), rel=1e-9)
+
+
+def test_a_stream_is_paced_served_and_counted(spark: Any, tmp_path: Path) -> None:
+    """Every message is created in its window and served once, where the scheme sends it."""
+    messages = Messages.of("zipf:z=1.2,keys=50,messages=300,seed=2")
+    flow = Flow(spark, tmp_path, messages.keys, ef.scheme("key"), workers=2, sources=2, interval=0.7)
+    try:
+        first = flow.run(100, 0, 60)
+        flow.serve(np.array([0.002, 0.001]))
+        [last] = flow.run(140)
+    finally:
+        flow.stop()
+    served = flow.served()
+    assert sorted(served.numbers.tolist()) == list(range(300))
+    assert (served.keys == messages.keys[served.numbers]).all()
+    windows = np.floor((served.created - flow.pace.start) / 0.7).astype(int)
+    counted = np.bincount(windows)
+    assert counted[counted > 0].tolist() == [100, 60, 140]
+    assert sum(batch.messages for batch in first) == 160
+    ends = flow.pace.start + (windows + 1) * 0.7
+    assert (served.finished > ends).all(), "a micro-batch begins when its window is over"
+    loads = simulate("key", messages, workers=2, sources=2, marks=1).loads
+    assert np.bincount(served.workers).tolist() == loads.tolist()
+    assert last.pairs == np.unique(served.keys[served.batches == last.number]).size
+    for worker, seconds in enumerate((0.002, 0.001)):
+        own = served.where((served.batches == last.number) & (served.workers == worker))
+        assert np.ptp(own.finished) >= 0.8 * seconds * (own.numbers.size - SLICE / seconds)
+        assert last.seconds > seconds * own.numbers.size
+
+
+@in_make_faults
+def test_routers_of_a_stream_learn_and_hear(spark: Any, tmp_path: Path) -> None:
+    """A worker at a quarter of the speed gets fewer messages once its reports were heard."""
+    keys = Messages.of("uniform:keys=400,messages=5000,seed=2").keys
+    flow = Flow(spark, tmp_path, keys, ef.scheme("fill"), workers=2, sources=1, interval=0.7)
+    try:
+        flow.serve(np.array([0.0016, 0.0004]))
+        batches = [batch for _ in range(6) for batch in flow.run(400)]
+    finally:
+        flow.stop()
+    served = flow.served()
+    slow = [(served.workers[served.batches == batch.number] == 0).mean() for batch in batches]
+    assert abs(slow[0] - 0.5) < 0.1
+    assert slow[-1] < 0.35
+    assert batches[-1].seconds < 0.8 * max(batch.seconds for batch in batches)
 
 
 def test_from_topic_to_topic_every_message_is_counted_where_the_scheme_sends_it(

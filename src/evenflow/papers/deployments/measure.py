@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import evenflow as ef
+from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.finished import Run, median_of
-from evenflow.papers.deployments.harness import Cluster, Harness, Messages, open_harness
+from evenflow.papers.deployments.harness import Harness, open_harness
 from evenflow.papers.deployments.informed import Informed
 from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme

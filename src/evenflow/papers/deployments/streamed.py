@@ -1,0 +1,204 @@
+"""One configuration as a stream, scheme by scheme: the highest stable rate, latency at shares of it, memory.
+
+For every scheme one query runs (:mod:`.flow`), and goes through this protocol:
+
+1. Warm-up: two windows at the rate that the workers could serve in all, with messages that cost nothing.
+   The second one is the *empty run*: how long a micro-batch takes that does no work.
+2. Warm-up: two windows with work, below the capacity that the simulator predicts. They give a first guess.
+3. Bisection: a rate is stable if each of two micro-batches is done before the next is due. Then no message
+   waits for more than one batch, and latency does not grow.
+4. Latency: three windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
+   schemes are stable and get the same messages. All of their messages count.
+
+Loads, StdDev and (key, worker) pairs are those of the first messages of the stream, as many for each scheme
+as the slowest one has served.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import evenflow as ef
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Int64Array
+from evenflow.papers.deployments.capacity import highest_stable
+from evenflow.papers.deployments.cluster import Cluster, Messages
+from evenflow.papers.deployments.flow import Flow
+from evenflow.papers.deployments.measure import Subject
+from evenflow.papers.deployments.serving import Served
+from evenflow.papers.experiment import Row
+from evenflow.schemes.base import Scheme
+
+LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
+WINDOWS = 3  # at each of them
+FIRST = 0.7  # of the predicted capacity, for the first guess
+
+
+def streamed(
+    stream: str, workers: int, sources: int, service: float, interval: float, subjects: list[Subject],
+    speeds: list[float] | None = None, master: str | None = None,
+) -> list[Row]:  # fmt: skip
+    """Deploy every subject on one stream; a row for each and each rate at which latency was measured."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise EvenflowError("no Spark session is open; run this with `evenflow reproduce --on spark`.")
+    cluster = Cluster(workers, sources, service, tuple(speeds or ()))
+    messages = Messages.of(stream)
+    trials = [Trial(cluster, messages, interval, *subject) for subject in subjects]
+    trials.sort(key=lambda trial: trial.scheme.name != "key")
+    common: float | None = None
+    for trial in trials:
+        trial.run(spark, common)
+        if common is None and trial.scheme.name == "key":
+            common = LOADS[-1] * trial.capacity
+            trial.levels.append(replace(trial.levels[-1], of="KG"))
+    same = min(trial.served.numbers.size for trial in trials)
+    rows = [row for trial in trials for row in trial.rows(same)]
+    key = next((row for row in rows if row["scheme"] == "key"), None)
+    return [row | _relative(row, key) for row in rows] if key else rows
+
+
+def _relative(row: Row, key: Row) -> Row:
+    """Return the throughput relative to key grouping's, measured and predicted."""
+    return {
+        "of_key": row["throughput"] / key["throughput"],
+        "predicted_of_key": row["predicted_throughput"] / key["predicted_throughput"],
+    }
+
+
+@dataclass(frozen=True)
+class Level:
+    """Windows at one rate, a share of the own capacity or of key grouping's: first message and end."""
+
+    load: float
+    of: str
+    rate: float
+    first: int
+    end: int
+
+
+@dataclass
+class Trial:
+    """One subject in one configuration."""
+
+    cluster: Cluster
+    messages: Messages
+    interval: float
+    label: str
+    name: str
+    parameters: dict[str, Any]
+    empty: Level = field(init=False)
+    empty_seconds: float = field(init=False)
+    capacity: float = field(init=False)  # messages per second
+    levels: list[Level] = field(default_factory=list)
+    served: Served = field(init=False)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme; ``name`` may be an alias."""
+        return ef.scheme(self.name, **self.parameters)
+
+    def run(self, spark: Any, common: float | None) -> None:
+        """Go through the protocol, in a query of its own; ``common`` is a rate for all subjects."""
+        cluster, interval = self.cluster, self.interval
+        with tempfile.TemporaryDirectory(prefix="evenflow-stream-", ignore_cleanup_errors=True) as folder:
+            flow = Flow(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
+                        cluster.sources, interval, cluster.seed)  # fmt: skip
+            try:
+                whole = self._window(float(cluster.capacity.sum()))
+                self.empty_seconds = flow.run(whole, whole)[-1].seconds
+                self.empty = Level(0.0, "own", whole / interval, whole, 2 * whole)
+                flow.serve(1 / cluster.capacity)
+                first = FIRST * self._predicted(self.messages)
+                seconds = flow.run(*2 * [self._window(first)])[-1].seconds
+                guess = first * (interval - self.empty_seconds) / max(seconds - self.empty_seconds, 1e-3)
+
+                def stable(rate: float) -> bool:
+                    return all(batch.seconds <= interval for batch in flow.run(*2 * [self._window(rate)]))
+
+                self.capacity = highest_stable(stable, guess)
+                rates = [(load, "own", load * self.capacity) for load in LOADS]
+                if common is not None:
+                    rates.insert(0, (LOADS[-1], "KG", common))
+                sent = flow.sent
+                flow.run(*(self._window(rate) for *_, rate in rates for _ in range(WINDOWS)))
+                for load, of, rate in rates:
+                    end = sent + WINDOWS * self._window(rate)
+                    self.levels.append(Level(load, of, rate, sent, end))
+                    sent = end
+                self.served = flow.served()
+            finally:
+                flow.stop()
+
+    def rows(self, same: int) -> list[Row]:
+        """Return a row for each rate; loads and pairs are those of the first ``same`` messages."""
+        first = self.served.where(self.served.numbers < same)
+        pairs = np.unique(np.stack([first.keys, first.workers]), axis=1).shape[1]
+        keys = np.unique(first.keys).size
+        loads: Int64Array = np.bincount(first.workers, minlength=self.cluster.workers)
+        floor = self._latency(self._of(self.empty))
+        row: Row = {
+            "label": self.label,
+            "scheme": self.scheme.name,
+            "workers": self.cluster.workers,
+            "sources": self.cluster.sources,
+            "service": self.cluster.service,
+            "throughput": self.capacity,
+            "predicted_throughput": self._predicted(Messages(first.keys.astype(np.int32))),
+            "empty_seconds": self.empty_seconds,
+            "empty_share": self.empty_seconds / self.interval,
+            "messages": same,
+            "keys": keys,
+            "pairs": pairs,
+            "memory": pairs / keys,
+            "max_over_mean": float(loads.max() / loads.mean()),
+            "standard_deviation": float(np.std(100 * loads / loads.sum())),
+            "floor_mean": floor["latency_mean"],
+            "floor_p99": floor["latency_p99"],
+        }
+        return [row | self._at(level) for level in self.levels]
+
+    def _at(self, level: Level) -> Row:
+        """Return the latencies at a rate; growth: of the mean, over its windows, as a share of a window."""
+        served = self._of(level)
+        window = (served.numbers - level.first) * WINDOWS // (level.end - level.first)
+        means = np.bincount(window, served.latencies) / np.bincount(window)
+        return {
+            "load": level.load,
+            "of": level.of,
+            "rate": level.rate,
+            "growth": float(means[-1] - means[0]) / self.interval,
+            **self._latency(served),
+        }
+
+    def _of(self, level: Level) -> Served:
+        """Return the messages of a level."""
+        return self.served.where((self.served.numbers >= level.first) & (self.served.numbers < level.end))
+
+    def _latency(self, served: Served) -> dict[str, float]:
+        found = served.latencies
+        p50, p95, p99 = np.quantile(found, (0.5, 0.95, 0.99))
+        counts = np.bincount(served.workers)
+        sums = np.bincount(served.workers, found)
+        return {
+            "latency_mean": float(found.mean()),
+            "latency_p50": float(p50),
+            "latency_p95": float(p95),
+            "latency_p99": float(p99),
+            "latency_worker": float((sums[counts > 0] / counts[counts > 0]).max()),
+        }
+
+    def _window(self, rate: float) -> int:
+        """Return how many messages come in a window at a rate."""
+        return max(1, round(rate * self.interval))
+
+    def _predicted(self, messages: Messages) -> float:
+        """Return the messages per second that the simulator predicts."""
+        return messages.messages / self.cluster.predicted_seconds(self.scheme, messages)
