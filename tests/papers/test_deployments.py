@@ -27,11 +27,11 @@ from evenflow.papers.deployments.common import (
 )
 from evenflow.papers.deployments.evolving import batch_seconds
 from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
-from evenflow.papers.deployments.informed import Informed, report_of
-from evenflow.papers.deployments.pace import Pace, PacedReader, Part, write_keys
+from evenflow.papers.deployments.pace import Pace, write_keys
+from evenflow.papers.deployments.prediction import predicted_rates
 from evenflow.papers.deployments.serving import Served
 from evenflow.papers.deployments.session import slots_for
-from evenflow.papers.deployments.streamed import Level, Trial
+from evenflow.papers.deployments.streamed import Level, Phase, Trial
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
 from evenflow.papers.page import gates, write_deployments
 from evenflow.papers.reproduce import Outcome, claim_row
@@ -139,6 +139,9 @@ def test_the_highest_stable_rate_is_found_from_any_guess() -> None:
 
 
 def test_messages_come_at_the_rate_of_their_window(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from evenflow.papers.deployments.paced_source import PacedReader, Part
+
     pace = Pace(1000.0, 2.0, (0, 5, 0, 3))
     pace.write(tmp_path)
     write_keys(tmp_path, np.array([7, 8, 9]))
@@ -154,51 +157,41 @@ def test_messages_come_at_the_rate_of_their_window(tmp_path: Path) -> None:
     assert [pace.created_by(1000 + seconds) for seconds in (0, 3.9, 4, 7.9, 8, 99)] == [0, 0, 5, 5, 8, 8]
 
 
+def test_predicted_rates_follow_skew_speed_and_reports() -> None:
+    """Two phases: equal workers, then one at a quarter of the speed; a scheme that hears leaves it."""
+    pytest.importorskip("pyspark")
+    messages = Messages.of("zipf:z=1.4,keys=1000,messages=20000,seed=1")
+    share = np.bincount(messages.ids).max() / messages.messages
+    phases = [[1.0] * 5, [0.25, 1.0, 1.0, 1.0, 1.0]]
+    found = {
+        name: predicted_rates(ef.scheme(name), messages, Cluster(5, 2, 0.01), 4.0, phases)
+        for name in ("key", "shuffle", "fill", "consistent")
+    }
+    assert found["key"][0] <= 1.05 * 100 / share
+    assert found["shuffle"] == pytest.approx([500, 125], rel=0.02)
+    for name in ("fill", "consistent"):
+        assert 430 < found[name][0] <= 500
+        assert 300 < found[name][1] <= 425
+
+
 def test_a_stream_is_compared_on_the_same_messages() -> None:
     """Two workers, of which one is twice as late; pairs and loads are those of the first messages alone."""
-    cluster = Cluster(2, 1, 0.01)
-    trial = Trial(cluster, Messages(np.array([0, 0, 1, 0], np.int32)), 2.0, "PKG", "partial-key", {})
+    messages = Messages(np.array([0, 0, 1, 0], np.int32))
+    trial = Trial(Cluster(2, 1, 0.01), messages, 2.0, {"": [1.0, 1.0]}, "PKG", "partial-key", {})
     numbers = np.arange(12)
     workers = numbers % 2
     trial.served = Served(
         numbers // 4, workers, numbers % 3, numbers, numbers / 4.0, numbers / 4.0 + 1 + workers + numbers // 8
     )
-    trial.capacity, trial.empty_seconds, trial.empty = 150.0, 0.2, Level(0.0, "own", 2.0, 0, 4)
-    trial.levels = [Level(0.95, "own", 142.5, 6, 12), Level(0.5, "own", 75.0, 0, 6)]
+    trial.empty_seconds, trial.empty = 0.2, Level(0.0, "own", 2.0, 0, 4)
+    levels = [Level(0.95, "own", 142.5, 6, 12), Level(0.5, "own", 75.0, 0, 6)]
+    trial.phases = [Phase("", 150.0, 160.0, levels, 12)]
     high, low = trial.rows(same=6)
     assert (high["pairs"], high["keys"], high["memory"], high["max_over_mean"]) == (6, 3, 2, 1)
     assert (high["empty_share"], high["floor_mean"], high["throughput"]) == (0.1, 1.5, 150)
     assert (low["load"], low["latency_mean"], low["latency_worker"], low["growth"]) == (0.5, 1.5, 2, 0)
     assert high["latency_mean"] == pytest.approx((1 + 2 + 4 * 2.5) / 6)
     assert high["growth"] == pytest.approx(0.5)
-
-
-def _served(loads: Any, speeds: Any) -> Run:
-    logs = [_finished(0.0, load / speed, int(load)) for load, speed in zip(loads, speeds, strict=True)]
-    return Run(0.0, 1.0, logs, 1, 1)
-
-
-def test_consistent_grouping_hears_its_workers_and_leaves_the_slow_ones() -> None:
-    speeds = np.array([0.3, 0.3, *([1.0] * 10)])
-    messages = Messages.of("uniform:keys=5000,messages=24000,seed=1")
-    scheme = Informed("consistent")
-    loads: Any = np.zeros(12)
-    for _ in range(10):
-        router = scheme.router(12, source=0, sources=1)
-        loads = np.bincount(router.route(messages.hashes[messages.ids]), minlength=12)
-        scheme = scheme.after(_served(loads, speeds))
-    fair = speeds / speeds.sum() * loads.sum()
-    assert np.abs(loads / fair - 1).max() < 0.35, "it began with 2.9 times as much as fair on the slow ones"
-    again = Informed(scheme.inner, scheme.options, scheme.reports).router(12, source=3, sources=4)
-    assert again.scheme == ef.scheme("consistent")
-
-
-def test_other_schemes_hear_messages_per_second() -> None:
-    report = dict(report_of(ef.scheme("fill"), _served([100, 100, 0], [1.0, 0.25, 1.0])))
-    assert report["capacity"] == pytest.approx((1.0, 0.25, 0.625)), (
-        "nothing is known of the third: as the median"
-    )
-    Informed("fill").after(_served([100, 100, 50], [1.0, 0.25, 1.0])).router(3).route(np.arange(9))
 
 
 def _rows(**throughput: float) -> list[dict[str, Any]]:

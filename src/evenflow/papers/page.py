@@ -29,6 +29,7 @@ _COLUMNS = {  # of deployments
     "latency_p50": "p50", "latency_p95": "p95", "latency_p99": "p99", "latency_worker": "worst mean",
     "pairs": "pairs", "memory": "per key", "state_bytes": "bytes",
 }  # fmt: skip
+_VARIED = ("z", "delay", "phase", "data", "skew")  # what tells the configurations of a figure apart
 OURS = "evenflow"  # the section of what is no claim of a paper but must hold here
 
 
@@ -271,7 +272,7 @@ def _numbers(rows: Sequence[Row]) -> list[tuple[str, str]]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         if "throughput" in row:
-            varied = [f"{name} = {row[name]}" for name in ("z", "delay", "data", "skew") if name in row]
+            varied = [f"{name} = {row[name]}" for name in _VARIED if name in row]
             cluster = [f"{row[name]} {name}" for name in ("workers", "sources")]
             groups.setdefault(", ".join([*varied, *cluster]), []).append(row)
     found = []

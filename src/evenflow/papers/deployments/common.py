@@ -28,6 +28,10 @@ STREAMED = (
     "a message's creation to the end of its service, over all messages of 3 intervals at each rate; none can "
     "be below the engine's own, that of the empty run. Warm-up: 4 intervals, and those of the bisection."
 )
+FLOOR = (
+    "a message waits for its micro-batch, under every scheme; only what lies above the empty run's latency "
+    "depends on the scheme"
+)
 NAMES = {
     "key": "KG",
     "partial-key": "PKG",

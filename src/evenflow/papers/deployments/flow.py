@@ -19,7 +19,7 @@ import numpy as np
 
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int64Array
-from evenflow.papers.deployments.pace import FORMAT, Pace, PacedSource, write_keys
+from evenflow.papers.deployments.pace import Pace, write_keys
 from evenflow.papers.deployments.serving import PARTIALS, Serve, Served, read_served, write_service
 from evenflow.schemes.base import Scheme
 
@@ -47,6 +47,8 @@ class Flow:
         self, spark: SparkSession, folder: Path, keys: Int64Array, scheme: Scheme, workers: int, sources: int,
         interval: float, seed: int = 0,
     ):  # fmt: skip
+        from evenflow.papers.deployments.paced_source import FORMAT, PacedSource
+
         self.folder, self.workers, self.interval = folder, workers, interval
         self.batches: list[Batch] = []
         self._seen = -1

@@ -1,4 +1,4 @@
-"""A paced source: messages that come at a rate the harness sets, each with its creation time.
+"""The pace of a source: messages come at a rate that the harness sets, each with its creation time.
 
 Time is divided into windows of ``interval`` seconds. The harness writes to a file how many messages come in
 each window, before the window begins; they are created at even distances in it. A micro-batch gets the
@@ -11,23 +11,17 @@ Keep imports light: Python workers import this module.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from evenflow.files import replace_file
 
 if TYPE_CHECKING:
     from evenflow.kernels import Float64Array, Int64Array
 
-FORMAT = "evenflow-paced"
-SCHEMA = "k long, number long, created double"
 _PACE, _KEYS = "pace.json", "keys.npy"
 
 
@@ -80,57 +74,8 @@ def write_keys(folder: Path, keys: Int64Array) -> None:
     np.save(folder / _KEYS, keys)
 
 
-class PacedSource(DataSource):
-    """The stream in the folder of the option ``folder``, from as many ``sources``."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format."""
-        return FORMAT
-
-    def schema(self) -> str:
-        """Return the schema."""
-        return SCHEMA
-
-    def streamReader(self, schema: Any) -> PacedReader:  # noqa: N802 - Spark's names
-        """Return the reader."""
-        return PacedReader(Path(self.options["folder"]), int(self.options["sources"]))
-
-
-@dataclass
-class Part(InputPartition):
-    """What one source creates from one message number to another."""
-
-    source: int
-    first: int
-    end: int
-
-
-class PacedReader(DataSourceStreamReader):
-    """Offsets are numbers of messages."""
-
-    def __init__(self, folder: Path, sources: int):
-        self.folder, self.sources = folder, sources
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Return the offset before the first message."""
-        return {"messages": 0}
-
-    def latestOffset(self, *limits: Any) -> dict[str, int]:  # noqa: N802
-        """Return how many messages there are."""
-        return {"messages": Pace.read(self.folder).created_by(time.time())}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Part]:
-        """Return a partition for each source."""
-        return [Part(source, start["messages"], end["messages"]) for source in range(self.sources)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of one source in the order of their creation."""
-        assert isinstance(partition, Part)
-        first = partition.first + (partition.source - partition.first) % self.sources
-        numbers = np.arange(first, partition.end, self.sources)
-        if numbers.size:
-            keys = np.load(self.folder / _KEYS, mmap_mode="r")
-            created = Pace.read(self.folder).creation(numbers)
-            columns = [pa.array(values) for values in (keys[numbers % keys.size], numbers, created)]
-            yield pa.RecordBatch.from_arrays(columns, names=["k", "number", "created"])
+def keys_of(folder: Path, numbers: Int64Array) -> Int64Array:
+    """Return the keys of these messages."""
+    keys = np.load(folder / _KEYS, mmap_mode="r")
+    found: Int64Array = keys[numbers % keys.size]
+    return found

@@ -22,8 +22,6 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from evenflow.spark.monitoring.task_timing import BATCH_ID
-
 if TYPE_CHECKING:
     from evenflow.kernels import Float64Array, Int64Array
 
@@ -48,6 +46,8 @@ class Serve:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Serve the messages; yield the worker's partial states at the end."""
         from pyspark import TaskContext
+
+        from evenflow.spark.monitoring.task_timing import BATCH_ID
 
         task: Any = TaskContext.get()
         worker, batch = int(task.partitionId()), int(task.getLocalProperty(BATCH_ID))

@@ -4,14 +4,17 @@ For every scheme one query runs (:mod:`.flow`), and goes through this protocol:
 
 1. Warm-up: two windows at the rate that the workers could serve in all, with messages that cost nothing.
    The second one is the *empty run*: how long a micro-batch takes that does no work.
-2. Warm-up: two windows with work, below the capacity that the simulator predicts. They give a first guess.
+2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
 3. Bisection: a rate is stable if each of two micro-batches is done before the next is due. Then no message
    waits for more than one batch, and latency does not grow.
 4. Latency: three windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
    schemes are stable and get the same messages. All of their messages count.
 
+If the workers' speeds change while the query runs, a phase with other speeds follows: eight windows in which
+reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95 only.
+
 Loads, StdDev and (key, worker) pairs are those of the first messages of the stream, as many for each scheme
-as the slowest one has served.
+as the slowest one has served before speeds changed.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from evenflow.papers.deployments.capacity import highest_stable
 from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.flow import Flow
 from evenflow.papers.deployments.measure import Subject
+from evenflow.papers.deployments.prediction import predicted_rates
 from evenflow.papers.deployments.serving import Served
 from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
@@ -37,32 +41,36 @@ from evenflow.schemes.base import Scheme
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
 WINDOWS = 3  # at each of them
 FIRST = 0.7  # of the predicted capacity, for the first guess
+ADAPTING = 8  # windows after speeds changed
 
 
 def streamed(
     stream: str, workers: int, sources: int, service: float, interval: float, subjects: list[Subject],
-    speeds: list[float] | None = None, master: str | None = None,
+    messages: int | None = None, phases: dict[str, list[float]] | None = None, master: str | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Deploy every subject on one stream; a row for each and each rate at which latency was measured."""
+    """Deploy every subject on one stream; a row for each phase and rate at which latency was measured.
+
+    The stream repeats; of a long one, ``messages`` are taken. ``phases`` are the workers' speeds,
+    by what the phase is called; without any, all are 1.
+    """
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise EvenflowError("no Spark session is open; run this with `evenflow reproduce --on spark`.")
-    cluster = Cluster(workers, sources, service, tuple(speeds or ()))
-    messages = Messages.of(stream)
-    trials = [Trial(cluster, messages, interval, *subject) for subject in subjects]
+    cluster, taken = Cluster(workers, sources, service), Messages.of(stream, messages)
+    speeds = phases or {"": [1.0] * workers}
+    trials = [Trial(cluster, taken, interval, speeds, *subject) for subject in subjects]
     trials.sort(key=lambda trial: trial.scheme.name != "key")
-    common: float | None = None
+    common: list[float] = []
     for trial in trials:
         trial.run(spark, common)
-        if common is None and trial.scheme.name == "key":
-            common = LOADS[-1] * trial.capacity
-            trial.levels.append(replace(trial.levels[-1], of="KG"))
-    same = min(trial.served.numbers.size for trial in trials)
+        if trial.scheme.name == "key":
+            common = [LOADS[-1] * phase.capacity for phase in trial.phases]
+    same = min(trial.phases[0].end for trial in trials)
     rows = [row for trial in trials for row in trial.rows(same)]
-    key = next((row for row in rows if row["scheme"] == "key"), None)
-    return [row | _relative(row, key) for row in rows] if key else rows
+    keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
+    return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
 
 
 def _relative(row: Row, key: Row) -> Row:
@@ -84,6 +92,17 @@ class Level:
     end: int
 
 
+@dataclass(frozen=True)
+class Phase:
+    """What was found at some speeds of the workers; ``end`` is the number of messages up to then."""
+
+    name: str
+    capacity: float  # messages per second
+    predicted: float
+    levels: list[Level]
+    end: int
+
+
 @dataclass
 class Trial:
     """One subject in one configuration."""
@@ -91,13 +110,13 @@ class Trial:
     cluster: Cluster
     messages: Messages
     interval: float
+    speeds: dict[str, list[float]]
     label: str
     name: str
     parameters: dict[str, Any]
     empty: Level = field(init=False)
     empty_seconds: float = field(init=False)
-    capacity: float = field(init=False)  # messages per second
-    levels: list[Level] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
     served: Served = field(init=False)
 
     @property
@@ -105,44 +124,58 @@ class Trial:
         """The scheme; ``name`` may be an alias."""
         return ef.scheme(self.name, **self.parameters)
 
-    def run(self, spark: Any, common: float | None) -> None:
-        """Go through the protocol, in a query of its own; ``common`` is a rate for all subjects."""
-        cluster, interval = self.cluster, self.interval
+    def run(self, spark: Any, common: list[float]) -> None:
+        """Go through the protocol in a query of its own; ``common`` is a rate for all subjects, by phase."""
+        cluster = self.cluster
+        predicted = predicted_rates(
+            self.scheme, self.messages, cluster, self.interval, list(self.speeds.values())
+        )
         with tempfile.TemporaryDirectory(prefix="evenflow-stream-", ignore_cleanup_errors=True) as folder:
             flow = Flow(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
-                        cluster.sources, interval, cluster.seed)  # fmt: skip
+                        cluster.sources, self.interval, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
                 self.empty_seconds = flow.run(whole, whole)[-1].seconds
-                self.empty = Level(0.0, "own", whole / interval, whole, 2 * whole)
-                flow.serve(1 / cluster.capacity)
-                first = FIRST * self._predicted(self.messages)
-                seconds = flow.run(*2 * [self._window(first)])[-1].seconds
-                guess = first * (interval - self.empty_seconds) / max(seconds - self.empty_seconds, 1e-3)
-
-                def stable(rate: float) -> bool:
-                    return all(batch.seconds <= interval for batch in flow.run(*2 * [self._window(rate)]))
-
-                self.capacity = highest_stable(stable, guess)
-                rates = [(load, "own", load * self.capacity) for load in LOADS]
-                if common is not None:
-                    rates.insert(0, (LOADS[-1], "KG", common))
-                sent = flow.sent
-                flow.run(*(self._window(rate) for *_, rate in rates for _ in range(WINDOWS)))
-                for load, of, rate in rates:
-                    end = sent + WINDOWS * self._window(rate)
-                    self.levels.append(Level(load, of, rate, sent, end))
-                    sent = end
+                self.empty = Level(0.0, "own", whole / self.interval, whole, 2 * whole)
+                for number, (name, speeds) in enumerate(self.speeds.items()):
+                    flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
+                    if number:
+                        slow = self._window(FIRST * min(speeds) * predicted[number])
+                        flow.run(*ADAPTING * [slow])
+                    shared = common[number : number + 1]
+                    loads = LOADS[-1:] if number else LOADS
+                    self.phases.append(self._phase(flow, name, predicted[number], shared, loads))
                 self.served = flow.served()
             finally:
                 flow.stop()
 
+    def _phase(
+        self, flow: Flow, name: str, predicted: float, shared: list[float], loads: tuple[float, ...]
+    ) -> Phase:
+        """Find the capacity, then let messages come at shares of it."""
+        first, empty = FIRST * predicted, self.empty_seconds
+        seconds = flow.run(*2 * [self._window(first)])[-1].seconds
+        guess = first * (self.interval - empty) / max(seconds - empty, 1e-3)
+
+        def stable(rate: float) -> bool:
+            return all(batch.seconds <= self.interval for batch in flow.run(*2 * [self._window(rate)]))
+
+        capacity = highest_stable(stable, guess)
+        rates = [(loads[-1], "KG", rate) for rate in shared]
+        rates += [(load, "own", load * capacity) for load in loads]
+        sent = flow.sent
+        flow.run(*(self._window(rate) for *_, rate in rates for _ in range(WINDOWS)))
+        levels = []
+        for load, of, rate in rates:
+            end = sent + WINDOWS * self._window(rate)
+            levels.append(Level(load, of, rate, sent, end))
+            sent = end
+        if self.scheme.name == "key":
+            levels.append(replace(levels[-1], of="KG"))
+        return Phase(name, capacity, predicted, levels, sent)
+
     def rows(self, same: int) -> list[Row]:
-        """Return a row for each rate; loads and pairs are those of the first ``same`` messages."""
-        first = self.served.where(self.served.numbers < same)
-        pairs = np.unique(np.stack([first.keys, first.workers]), axis=1).shape[1]
-        keys = np.unique(first.keys).size
-        loads: Int64Array = np.bincount(first.workers, minlength=self.cluster.workers)
+        """Return a row for each phase and rate; loads and pairs are those of the first ``same`` messages."""
         floor = self._latency(self._of(self.empty))
         row: Row = {
             "label": self.label,
@@ -150,20 +183,32 @@ class Trial:
             "workers": self.cluster.workers,
             "sources": self.cluster.sources,
             "service": self.cluster.service,
-            "throughput": self.capacity,
-            "predicted_throughput": self._predicted(Messages(first.keys.astype(np.int32))),
             "empty_seconds": self.empty_seconds,
             "empty_share": self.empty_seconds / self.interval,
-            "messages": same,
+            "floor_mean": floor["latency_mean"],
+            "floor_p99": floor["latency_p99"],
+        }
+        balance = self._balance(self.served.where(self.served.numbers < same))
+        found = []
+        for number, phase in enumerate(self.phases):
+            own = {"throughput": phase.capacity, "predicted_throughput": phase.predicted}
+            named = {"phase": phase.name} if phase.name else {}
+            costs = {} if number else {"messages": same, **balance}
+            found += [row | named | own | self._at(level) | costs for level in phase.levels]
+        return found
+
+    def _balance(self, served: Served) -> Row:
+        """Return the loads of the workers and the (key, worker) pairs."""
+        pairs = np.unique(np.stack([served.keys, served.workers]), axis=1).shape[1]
+        keys = np.unique(served.keys).size
+        loads: Int64Array = np.bincount(served.workers, minlength=self.cluster.workers)
+        return {
             "keys": keys,
             "pairs": pairs,
             "memory": pairs / keys,
             "max_over_mean": float(loads.max() / loads.mean()),
             "standard_deviation": float(np.std(100 * loads / loads.sum())),
-            "floor_mean": floor["latency_mean"],
-            "floor_p99": floor["latency_p99"],
         }
-        return [row | self._at(level) for level in self.levels]
 
     def _at(self, level: Level) -> Row:
         """Return the latencies at a rate; growth: of the mean, over its windows, as a share of a window."""
@@ -198,7 +243,3 @@ class Trial:
     def _window(self, rate: float) -> int:
         """Return how many messages come in a window at a rate."""
         return max(1, round(rate * self.interval))
-
-    def _predicted(self, messages: Messages) -> float:
-        """Return the messages per second that the simulator predicts."""
-        return messages.messages / self.cluster.predicted_seconds(self.scheme, messages)
