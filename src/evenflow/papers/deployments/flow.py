@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 AHEAD = 0.15  # seconds before a window begins in which its messages cannot be changed any more
-_LOOK = 0.02  # seconds between two looks at the query
+_LOOK = 0.05  # seconds between two looks at the query
 
 
 @dataclass(frozen=True)

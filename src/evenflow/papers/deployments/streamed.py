@@ -135,7 +135,9 @@ class Trial:
                         cluster.sources, self.interval, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
-                self.empty_seconds = flow.run(whole, whole)[-1].seconds
+                flow.run(whole)
+                [empty] = flow.run(whole)
+                self.empty_seconds = empty.seconds
                 self.empty = Level(0.0, "own", whole / self.interval, whole, 2 * whole)
                 for number, (name, speeds) in enumerate(self.speeds.items()):
                     flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
@@ -154,7 +156,8 @@ class Trial:
     ) -> Phase:
         """Find the capacity, then let messages come at shares of it."""
         first, empty = FIRST * predicted, self.empty_seconds
-        seconds = flow.run(*2 * [self._window(first)])[-1].seconds
+        flow.run(self._window(first))
+        seconds = flow.run(self._window(first))[-1].seconds
         guess = first * (self.interval - empty) / max(seconds - empty, 1e-3)
 
         def stable(rate: float) -> bool:
