@@ -54,7 +54,7 @@ _CAPTION = (
     "Small: 12 workers, 4 sources, 1 ms per message, a micro-batch every 2 s; paper: 24, 8, 0.1 to 1 ms, "
     f"4 s. fill added. {common.STREAMED} Latencies are compared at KG's rate."
 )
-_CHANGED = f"{_CAPTION} Speeds change while the query of fig13 runs; the next 8 intervals are not measured."
+_CHANGED = f"{_CAPTION} Speeds change while the query of fig13 runs; the next 6 intervals are not measured."
 _METRICS = {"throughput": "messages per second", "latency_mean": "mean latency at KG's rate, s"}
 _OTHERS = ("KG", "PKG", "SG")
 _figure = partial(common.as_stream, "heterogeneous")

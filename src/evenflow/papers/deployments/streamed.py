@@ -2,15 +2,16 @@
 
 For every scheme one query runs (:mod:`.flow`), and goes through this protocol:
 
-1. Warm-up: two windows at the rate that the workers could serve in all, with messages that cost nothing.
-   The second one is the *empty run*: how long a micro-batch takes that does no work.
-2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
+1. Warm-up: two windows at the rate that the workers could serve in all, with messages that cost nothing
+   (eight in the first query of a process). The last one is the *empty run*: how long a micro-batch takes that
+   does no work.
+2. Warm-up: a window with work, below the predicted capacity (:mod:`.prediction`). It gives a first guess.
 3. Bisection: a rate is stable if each of two micro-batches is done before the next is due. Then no message
    waits for more than one batch, and latency does not grow.
-4. Latency: three windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
+4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
    schemes are stable and get the same messages. All of their messages count.
 
-If the workers' speeds change while the query runs, a phase with other speeds follows: eight windows in which
+If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in which
 reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95 only.
 
 Loads, StdDev and (key, worker) pairs are those of the first messages of the stream, as many for each scheme
@@ -39,9 +40,10 @@ from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
 
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
-WINDOWS = 3  # at each of them
+WINDOWS = 2  # at each of them
 FIRST = 0.7  # of the predicted capacity, for the first guess
-ADAPTING = 8  # windows after speeds changed
+ADAPTING = 6  # windows after speeds changed
+COLD = 7  # windows of a process's first query that come before its empty run; one in later queries
 
 
 def streamed(
@@ -64,13 +66,24 @@ def streamed(
     trials.sort(key=lambda trial: trial.scheme.name != "key")
     common: list[float] = []
     for trial in trials:
-        trial.run(spark, common)
+        trial.run(spark, common, _warm_up())
         if trial.scheme.name == "key":
             common = [LOADS[-1] * phase.capacity for phase in trial.phases]
     same = min(trial.phases[0].end for trial in trials)
     rows = [row for trial in trials for row in trial.rows(same)]
     keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
     return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
+
+
+_WARM: list[bool] = []  # whether this process had a query
+
+
+def _warm_up() -> int:
+    """Return how many windows come before the empty run of the next query."""
+    if _WARM:
+        return 1
+    _WARM.append(True)
+    return COLD
 
 
 def _relative(row: Row, key: Row) -> Row:
@@ -124,7 +137,7 @@ class Trial:
         """The scheme; ``name`` may be an alias."""
         return ef.scheme(self.name, **self.parameters)
 
-    def run(self, spark: Any, common: list[float]) -> None:
+    def run(self, spark: Any, common: list[float], warm_up: int) -> None:
         """Go through the protocol in a query of its own; ``common`` is a rate for all subjects, by phase."""
         cluster = self.cluster
         predicted = predicted_rates(
@@ -135,10 +148,9 @@ class Trial:
                         cluster.sources, self.interval, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
-                flow.run(whole)
-                [empty] = flow.run(whole)
+                empty = [flow.run(whole)[-1] for _ in range(warm_up + 1)][-1]
                 self.empty_seconds = empty.seconds
-                self.empty = Level(0.0, "own", whole / self.interval, whole, 2 * whole)
+                self.empty = Level(0.0, "own", whole / self.interval, warm_up * whole, flow.sent)
                 for number, (name, speeds) in enumerate(self.speeds.items()):
                     flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
                     if number:
@@ -156,7 +168,6 @@ class Trial:
     ) -> Phase:
         """Find the capacity, then let messages come at shares of it."""
         first, empty = FIRST * predicted, self.empty_seconds
-        flow.run(self._window(first))
         seconds = flow.run(self._window(first))[-1].seconds
         guess = first * (self.interval - empty) / max(seconds - empty, 1e-3)
 
