@@ -23,8 +23,10 @@ from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.flow import Flow
 from evenflow.papers.deployments.harness import Harness
 from evenflow.papers.deployments.serving import SLICE
+from evenflow.papers.deployments.streamed import streamed
 from evenflow.papers.deployments.topics import TopicHarness
 from evenflow.papers.experiment import RunConfig
+from evenflow.papers.table import Table
 from evenflow.simulator import simulate
 from evenflow.testing import LocalCluster
 from extent import in_make_faults
@@ -96,6 +98,29 @@ def test_routers_of_a_stream_learn_and_hear(spark: Any, tmp_path: Path) -> None:
     assert abs(slow[0] - 0.5) < 0.1
     assert slow[-1] < 0.35
     assert batches[-1].seconds < 0.8 * max(batch.seconds for batch in batches)
+
+
+@in_make_faults
+def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(spark: Any) -> None:
+    """Three of four messages have one key, so two workers can serve 4/3 times what one can, by key."""
+    phases = {"equal": [1.0, 1.0], "slow": [0.5, 0.5]}
+    subjects: list[Any] = [("SG", "shuffle", {}), ("KG", "key", {})]
+    rows = streamed("countries:skew=75,messages=4000,seed=1", 2, 2, 0.005, 1.5, subjects, phases=phases)
+    table = Table.of_rows(rows)
+    assert len(rows) == 2 * (4 + 2)
+    for phase, speed in (("equal", 1.0), ("slow", 0.5)):
+        same = table.only(phase=phase, load=0.95, of="KG")
+        [key], [shuffle] = (same.only(label=label).to_dict("records") for label in ("KG", "SG"))
+        assert 0.3 * 200 * speed < key["throughput"] < 200 * speed / 0.75
+        assert 1.2 < shuffle["of_key"] < 1.9
+        assert shuffle["predicted_of_key"] == pytest.approx(1.6, abs=0.25)
+        assert shuffle["rate"] == pytest.approx(key["rate"])
+        assert shuffle["latency_worker"] < key["latency_worker"]
+    equal = table.only(phase="equal", of="own")
+    assert sorted(equal["load"].unique().tolist()) == [0.5, 0.8, 0.95]
+    assert equal["messages"].nunique() == 1
+    assert equal.only(label="KG")["memory"].eq(1).all()
+    assert (equal["latency_mean"] > equal["floor_mean"]).all()
 
 
 def test_from_topic_to_topic_every_message_is_counted_where_the_scheme_sends_it(

@@ -148,8 +148,13 @@ class Trial:
                         cluster.sources, self.interval, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
-                empty = [flow.run(whole)[-1] for _ in range(warm_up + 1)][-1]
-                self.empty_seconds = empty.seconds
+                flow.run(*warm_up * [whole])
+                self.empty_seconds = flow.run(whole)[-1].seconds
+                if self.empty_seconds >= self.interval:
+                    raise EvenflowError(
+                        f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
+                        f"{self.interval:g} s; run this on a machine with less other work, or more cores."
+                    )
                 self.empty = Level(0.0, "own", whole / self.interval, warm_up * whole, flow.sent)
                 for number, (name, speeds) in enumerate(self.speeds.items()):
                     flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
