@@ -268,6 +268,7 @@ def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     [experiment] = find(["choices/fig13"], "spark")
     rows = []
     same = {"workers": 8, "sources": 2, "empty_seconds": 0.5, "empty_share": 0.1, "growth": 0.06}
+    same["machine_load"] = 1.26
     for row in _rows(KG=1.0, PKG=2.0, SG=10.0, **{"D-C": 9.9, "W-C": 9.9}, FISH=9.8, fill=9.7):
         rows += [row | same | {"z": z} for z in (1.4, 1.7, 2.0)]
     outcome = Outcome(rows={experiment.name: rows})
@@ -277,7 +278,10 @@ def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     write_deployments(outcome, [experiment], tmp_path / "page.md", "small")
     page = (tmp_path / "page.md").read_text()
     assert "fill 0.970" in page
-    assert "z = 1.7, 8 workers, 2 sources; empty run 0.50 s:" in page
+    assert (
+        "z = 1.7, 8 workers, 2 sources; empty run 0.50 to 0.50 s, at most 10% of an interval; load of the "
+        "machine 1.3 to 1.3:" in page
+    )
 
 
 def test_options_that_do_not_fit_are_refused() -> None:

@@ -279,8 +279,21 @@ def _numbers(rows: Sequence[Row]) -> list[tuple[str, str]]:
     for configuration, own in groups.items():
         names = [name for name in _COLUMNS if name in own[0]]
         table = markdown_table([_COLUMNS[n] for n in names], [[_short(row[n]) for n in names] for row in own])
-        found.append((f"{configuration}; empty run {own[0]['empty_seconds']:.2f} s", table))
+        found.append((f"{configuration}; {_engine(own)}", table))
     return found
+
+
+def _engine(rows: Sequence[Row]) -> str:
+    """Say how long a run without work takes, and how busy the machine was."""
+    empty = [row["empty_seconds"] for row in rows]
+    if "empty_share" not in rows[0]:
+        return f"empty run {empty[0]:.2f} s"
+    share = max(row["empty_share"] for row in rows)
+    loads = [row["machine_load"] for row in rows]
+    return (
+        f"empty run {min(empty):.2f} to {max(empty):.2f} s, at most {share:.0%} of an interval; load of the "
+        f"machine {min(loads):.1f} to {max(loads):.1f}"
+    )
 
 
 def _short(value: object) -> str:

@@ -19,7 +19,7 @@ SUBJECTS = [*map(subject, ("key", "partial-key", "shuffle", "d-choices", "w-choi
 
 
 def _point(z: float, small: bool) -> Row:
-    workers, sources, interval = (12, 4, 2.0) if small else (80, 48, 10.0)
+    workers, sources, interval = (12, 4, 2.5) if small else (80, 48, 10.0)
     return {"stream": zipf(z, 1e4, 500_000 if small else 2_000_000), "workers": workers, "sources": sources,
             "service": 0.001, "interval": interval, "subjects": SUBJECTS, "labels": {"z": z}}  # fmt: skip
 
@@ -30,7 +30,7 @@ _QUIET = (
     "other bottlenecks as well"
 )
 _CAPTION = (
-    "Zipf, 10^4 keys, 1 ms per message; small: 12 workers, 4 sources, a micro-batch every 2 s, paper: 80, "
+    "Zipf, 10^4 keys, 1 ms per message; small: 12 workers, 4 sources, a micro-batch every 2.5 s, paper: 80, "
     f"48, 10 s. fill added. {common.STREAMED}"
 )
 _figure = partial(common.as_stream, "choices")

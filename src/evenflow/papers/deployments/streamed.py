@@ -6,8 +6,8 @@ For every scheme one query runs (:mod:`.flow`), and goes through this protocol:
    (eight in the first query of a process). The last one is the *empty run*: how long a micro-batch takes that
    does no work.
 2. Warm-up: a window with work, below the predicted capacity (:mod:`.prediction`). It gives a first guess.
-3. Bisection: a rate is stable if each of two micro-batches is done before the next is due. Then no message
-   waits for more than one batch, and latency does not grow.
+3. Bisection: a rate is stable if a micro-batch is done before the next is due. Then no message waits for more
+   than one batch, and latency does not grow. The faster of two batches counts: a stall is not the rate.
 4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
    schemes are stable and get the same messages. All of their messages count.
 
@@ -15,11 +15,12 @@ If the workers' speeds change while the query runs, a phase with other speeds fo
 reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95 only.
 
 Loads, StdDev and (key, worker) pairs are those of the first messages of the stream, as many for each scheme
-as the slowest one has served before speeds changed.
+as the slowest one has served before speeds changed. ``machine_load`` is the load average before a query.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -129,6 +130,7 @@ class Trial:
     parameters: dict[str, Any]
     empty: Level = field(init=False)
     empty_seconds: float = field(init=False)
+    machine_load: float = 0.0
     phases: list[Phase] = field(default_factory=list)
     served: Served = field(init=False)
 
@@ -139,7 +141,7 @@ class Trial:
 
     def run(self, spark: Any, common: list[float], warm_up: int) -> None:
         """Go through the protocol in a query of its own; ``common`` is a rate for all subjects, by phase."""
-        cluster = self.cluster
+        cluster, self.machine_load = self.cluster, os.getloadavg()[0]
         predicted = predicted_rates(
             self.scheme, self.messages, cluster, self.interval, list(self.speeds.values())
         )
@@ -177,7 +179,7 @@ class Trial:
         guess = first * (self.interval - empty) / max(seconds - empty, 1e-3)
 
         def stable(rate: float) -> bool:
-            return all(batch.seconds <= self.interval for batch in flow.run(*2 * [self._window(rate)]))
+            return min(batch.seconds for batch in flow.run(*2 * [self._window(rate)])) <= self.interval
 
         capacity = highest_stable(stable, guess)
         rates = [(loads[-1], "KG", rate) for rate in shared]
@@ -202,6 +204,7 @@ class Trial:
             "workers": self.cluster.workers,
             "sources": self.cluster.sources,
             "service": self.cluster.service,
+            "machine_load": self.machine_load,
             "empty_seconds": self.empty_seconds,
             "empty_share": self.empty_seconds / self.interval,
             "floor_mean": floor["latency_mean"],
