@@ -18,5 +18,6 @@ STUDIES = (
     "fill_theorems",
     "topics",
     "watching",
+    "batches",
     "causes",
 )

@@ -90,6 +90,15 @@ def watching(as_json: Json = False, quick: Quick = False) -> None:
 
 
 @main.command()
+def batches(as_json: Json = False, quick: Quick = False) -> None:
+    """A thousand tiny micro-batches in a row: what one costs, and whether time, memory or files grow.
+
+    Example: `python -m benchmarks batches --quick`
+    """
+    show("batches", measure("batches", HERE, quick=quick), as_json, HERE)
+
+
+@main.command()
 def migration(as_json: Json = False, quick: Quick = False) -> None:
     """State that moves when a worker joins, with one owner per key, for every scheme that does this.
 

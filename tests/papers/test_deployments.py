@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -15,16 +16,22 @@ from evenflow.cli import main
 from evenflow.errors import EvenflowError
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
+from evenflow.papers.deployments.capacity import RESOLUTION, highest_stable
+from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.common import (
     best_cut,
+    little_overhead,
     near_prediction,
     near_shuffle,
+    no_growth,
 )
 from evenflow.papers.deployments.evolving import batch_seconds
 from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
-from evenflow.papers.deployments.harness import Cluster, Messages
-from evenflow.papers.deployments.informed import Informed, report_of
+from evenflow.papers.deployments.pace import Pace, write_keys
+from evenflow.papers.deployments.prediction import predicted_rates
+from evenflow.papers.deployments.serving import Served
 from evenflow.papers.deployments.session import slots_for
+from evenflow.papers.deployments.streamed import Level, Phase, Trial
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
 from evenflow.papers.page import gates, write_deployments
 from evenflow.papers.reproduce import Outcome, claim_row
@@ -115,32 +122,77 @@ def test_predictions_follow_load_and_speed() -> None:
     assert uneven.ideal_seconds(1000) == pytest.approx(1000 * 0.001 / 3.5)
 
 
-def _served(loads: Any, speeds: Any) -> Run:
-    logs = [_finished(0.0, load / speed, int(load)) for load, speed in zip(loads, speeds, strict=True)]
-    return Run(0.0, 1.0, logs, 1, 1)
+def test_the_highest_stable_rate_is_found_from_any_guess() -> None:
+    for limit in (0.7, 10.0, 31_415.0):
+        for error in (0.3, 0.98, 1.0, 1.02, 4.0):
+            tried: list[float] = []
+
+            def stable(rate: float, limit: float = limit, tried: list[float] = tried) -> bool:
+                tried.append(rate)
+                return rate <= limit
+
+            found = highest_stable(stable, error * limit)
+            assert found in tried
+            assert limit / RESOLUTION <= found <= limit
+            if abs(error - 1) < 0.05:
+                assert len(tried) == 3
 
 
-def test_consistent_grouping_hears_its_workers_and_leaves_the_slow_ones() -> None:
-    speeds = np.array([0.3, 0.3, *([1.0] * 10)])
-    messages = Messages.of("uniform:keys=5000,messages=24000,seed=1")
-    scheme = Informed("consistent")
-    loads: Any = np.zeros(12)
-    for _ in range(10):
-        router = scheme.router(12, source=0, sources=1)
-        loads = np.bincount(router.route(messages.hashes[messages.ids]), minlength=12)
-        scheme = scheme.after(_served(loads, speeds))
-    fair = speeds / speeds.sum() * loads.sum()
-    assert np.abs(loads / fair - 1).max() < 0.35, "it began with 2.9 times as much as fair on the slow ones"
-    again = Informed(scheme.inner, scheme.options, scheme.reports).router(12, source=3, sources=4)
-    assert again.scheme == ef.scheme("consistent")
+def test_messages_come_at_the_rate_of_their_window(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from evenflow.papers.deployments.paced_source import PacedReader, Part
+
+    pace = Pace(1000.0, 2.0, (0, 5, 0, 3))
+    pace.write(tmp_path)
+    write_keys(tmp_path, np.array([7, 8, 9]))
+    reader = PacedReader(tmp_path, sources=2)
+    read = [pa.Table.from_batches(reader.read(Part(source, 0, 8))) for source in range(2)]
+    assert read[0]["number"].to_pylist() == [0, 2, 4, 6]
+    assert read[1]["number"].to_pylist() == [1, 3, 5, 7]
+    assert read[1]["k"].to_pylist() == [8, 7, 9, 8]
+    assert read[0]["created"].to_pylist() == pytest.approx([1002.2, 1003.0, 1003.8, 1007.0])
+    whole = [pa.Table.from_batches(reader.read(Part(0, first, end))) for first, end in ((0, 3), (3, 8))]
+    assert pa.concat_tables(whole) == read[0], "cut into two micro-batches"
+    assert list(reader.read(Part(1, 6, 7))) == []
+    assert [pace.created_by(1000 + seconds) for seconds in (0, 3.9, 4, 7.9, 8, 99)] == [0, 0, 5, 5, 8, 8]
 
 
-def test_other_schemes_hear_messages_per_second() -> None:
-    report = dict(report_of(ef.scheme("fill"), _served([100, 100, 0], [1.0, 0.25, 1.0])))
-    assert report["capacity"] == pytest.approx((1.0, 0.25, 0.625)), (
-        "nothing is known of the third: as the median"
+def test_predicted_rates_follow_skew_speed_and_reports() -> None:
+    """Two phases: equal workers, then one at a quarter of the speed; a scheme that hears leaves it."""
+    pytest.importorskip("pyspark")
+    messages = Messages.of("zipf:z=1.4,keys=1000,messages=20000,seed=1")
+    share = np.bincount(messages.ids).max() / messages.messages
+    phases = [[1.0] * 5, [0.25, 1.0, 1.0, 1.0, 1.0]]
+    found = {
+        name: predicted_rates(ef.scheme(name), messages, Cluster(5, 2, 0.01), 4.0, phases)
+        for name in ("key", "shuffle", "fill", "consistent")
+    }
+    assert found["key"][0] <= 1.05 * 100 / share
+    assert found["shuffle"] == pytest.approx([500, 125], rel=0.02)
+    for name in ("fill", "consistent"):
+        assert 430 < found[name][0] <= 500
+        assert 300 < found[name][1] <= 425
+
+
+def test_a_stream_is_compared_on_the_same_messages() -> None:
+    """Two workers, of which one is twice as late; pairs and loads are those of the first messages alone."""
+    messages = Messages(np.array([0, 0, 1, 0], np.int32))
+    trial = Trial(Cluster(2, 1, 0.01), messages, 2.0, {"": [1.0, 1.0]}, "PKG", "partial-key", {})
+    numbers = np.arange(12)
+    workers = numbers % 2
+    trial.served = Served(
+        numbers // 4, workers, numbers % 3, numbers, numbers / 4.0, numbers / 4.0 + 1 + workers + numbers // 8
     )
-    Informed("fill").after(_served([100, 100, 50], [1.0, 0.25, 1.0])).router(3).route(np.arange(9))
+    trial.empty_seconds, trial.empty = 0.2, Level(0.0, "own", 2.0, 0, 4)
+    levels = [Level(0.95, "own", 142.5, 6, 12), Level(0.5, "own", 75.0, 0, 6)]
+    trial.phases = [Phase("", 150.0, 160.0, levels, 12)]
+    high, low = trial.rows(same=6)
+    assert (high["pairs"], high["keys"], high["memory"], high["max_over_mean"]) == (6, 3, 2, 1)
+    assert (high["empty_share"], high["floor_mean"], high["throughput"]) == (0.1, 1.5, 150)
+    assert (low["load"], low["latency_mean"], low["latency_worker"]) == (0.5, 1.5, 2)
+    assert low["growth"] == pytest.approx(1 / 6)
+    assert high["latency_mean"] == pytest.approx((1 + 2 + 4 * 2.5) / 6)
+    assert high["growth"] == pytest.approx(0.5)
 
 
 def _rows(**throughput: float) -> list[dict[str, Any]]:
@@ -167,6 +219,13 @@ def test_what_must_hold_is_judged_at_its_limit() -> None:
     assert judge(near_prediction(), _rows(KG=1.0, SG=10.0, FISH=7.1)).verdict == HOLDS
     found = judge(near_prediction(), _rows(KG=1.0, SG=10.0, FISH=6.9))
     assert (found.verdict, "0.69" in found.measured, "FISH" in found.measured) == (DIFFERS, True, True)
+    assert judge(near_prediction(), _rows(KG=1.0, SG=10.0, FISH=14.2)).verdict == HOLDS
+    found = judge(near_prediction(), _rows(KG=1.0, SG=10.0, FISH=14.4))
+    assert (found.verdict, "1.44" in found.measured) == (DIFFERS, True), "too good is no prediction, either"
+    assert judge(little_overhead(), [{"empty_share": 0.149}, {"empty_share": 0.01}]).verdict == HOLDS
+    assert judge(little_overhead(), [{"empty_share": 0.151}, {"empty_share": 0.01}]).verdict == DIFFERS
+    assert judge(no_growth(), [{"growth": 0.049}, {"growth": -0.3}]).verdict == HOLDS
+    assert judge(no_growth(), [{"growth": 0.051}, {"growth": -0.3}]).verdict == DIFFERS
 
 
 def test_papers_best_cases_are_claims_with_margins() -> None:
@@ -208,16 +267,21 @@ def test_every_deployment_can_be_run(scale: str) -> None:
 def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     [experiment] = find(["choices/fig13"], "spark")
     rows = []
+    same = {"workers": 8, "sources": 2, "empty_seconds": 0.5, "empty_share": 0.1, "growth": 0.06}
+    same["machine_load"] = 1.26
     for row in _rows(KG=1.0, PKG=2.0, SG=10.0, **{"D-C": 9.9, "W-C": 9.9}, FISH=9.8, fill=9.7):
-        rows += [row | {"z": z, "workers": 8, "sources": 2, "empty_seconds": 0.5} for z in (1.4, 1.7, 2.0)]
+        rows += [row | same | {"z": z} for z in (1.4, 1.7, 2.0)]
     outcome = Outcome(rows={experiment.name: rows})
     outcome.claims = [claim_row(experiment, claim, rows) for claim in experiment.claims]
     assert {claim["on"] for claim in outcome.claims} == {"spark"}
-    assert [claim["verdict"] for claim in gates(outcome.claims)] == [HOLDS, DIFFERS]
+    assert [claim["verdict"] for claim in gates(outcome.claims)] == [HOLDS, DIFFERS, HOLDS, DIFFERS]
     write_deployments(outcome, [experiment], tmp_path / "page.md", "small")
     page = (tmp_path / "page.md").read_text()
-    assert "FISH 0.980" in page
-    assert "z = 1.7, 8 workers, 2 sources; empty run 0.50 s:" in page
+    assert "fill 0.970" in page
+    assert (
+        "z = 1.7, 8 workers, 2 sources; empty run 0.50 to 0.50 s, at most 10% of an interval; load of the "
+        "machine 1.3 to 1.3:" in page
+    )
 
 
 def test_options_that_do_not_fit_are_refused() -> None:

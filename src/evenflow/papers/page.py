@@ -24,10 +24,12 @@ _NAMES = {"section": "section", "claim": "claim", "expected": "paper", "peer": "
           "measured": "measured"}  # fmt: skip
 _COLUMNS = {  # of deployments
     "label": "scheme", "messages": "messages", "share": "share", "seconds": "seconds",
-    "throughput": "per second", "of_key": "of KG", "predicted_of_key": "predicted", "latency_mean": "mean",
+    "throughput": "per second", "of_key": "of KG", "predicted_of_key": "predicted", "load": "load",
+    "of": "of", "rate": "rate", "growth": "growth", "latency_mean": "mean",
     "latency_p50": "p50", "latency_p95": "p95", "latency_p99": "p99", "latency_worker": "worst mean",
     "pairs": "pairs", "memory": "per key", "state_bytes": "bytes",
 }  # fmt: skip
+_VARIED = ("z", "delay", "phase", "data", "skew")  # what tells the configurations of a figure apart
 OURS = "evenflow"  # the section of what is no claim of a paper but must hold here
 
 
@@ -270,15 +272,28 @@ def _numbers(rows: Sequence[Row]) -> list[tuple[str, str]]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         if "throughput" in row:
-            varied = [f"{name} = {row[name]}" for name in ("z", "delay", "data", "skew") if name in row]
+            varied = [f"{name} = {row[name]}" for name in _VARIED if name in row]
             cluster = [f"{row[name]} {name}" for name in ("workers", "sources")]
             groups.setdefault(", ".join([*varied, *cluster]), []).append(row)
     found = []
     for configuration, own in groups.items():
         names = [name for name in _COLUMNS if name in own[0]]
         table = markdown_table([_COLUMNS[n] for n in names], [[_short(row[n]) for n in names] for row in own])
-        found.append((f"{configuration}; empty run {own[0]['empty_seconds']:.2f} s", table))
+        found.append((f"{configuration}; {_engine(own)}", table))
     return found
+
+
+def _engine(rows: Sequence[Row]) -> str:
+    """Say how long a run without work takes, and how busy the machine was."""
+    empty = [row["empty_seconds"] for row in rows]
+    if "empty_share" not in rows[0]:
+        return f"empty run {empty[0]:.2f} s"
+    share = max(row["empty_share"] for row in rows)
+    loads = [row["machine_load"] for row in rows]
+    return (
+        f"empty run {min(empty):.2f} to {max(empty):.2f} s, at most {share:.0%} of an interval; load of the "
+        f"machine {min(loads):.1f} to {max(loads):.1f}"
+    )
 
 
 def _short(value: object) -> str:

@@ -17,9 +17,10 @@ import evenflow as ef
 from evenflow.kernels import Float64Array
 from evenflow.papers import rules as r
 from evenflow.papers.deployments import common
+from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.common import subject
 from evenflow.papers.deployments.finished import Finished
-from evenflow.papers.deployments.harness import Cluster, Messages, open_harness
+from evenflow.papers.deployments.harness import open_harness
 from evenflow.papers.experiment import Claim, Row
 from evenflow.papers.figures import Bars, Lines
 from evenflow.papers.grid import at, grid, on_stream, streams

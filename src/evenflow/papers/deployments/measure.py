@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import evenflow as ef
+from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.finished import Run, median_of
-from evenflow.papers.deployments.harness import Cluster, Harness, Messages, open_harness
-from evenflow.papers.deployments.informed import Informed
+from evenflow.papers.deployments.harness import Harness, open_harness
 from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
 
 ROUNDS = 3
-GRACE_SHARE = 3  # a batch of the grace period has one of so many messages
 WARM = 0.3  # seconds every worker is busy when warming up: they are there at the same time
 _WARMED: set[int] = set()  # cluster sizes of this process
 
@@ -27,17 +26,14 @@ Subject = tuple[str, str, dict[str, Any]]  # label, scheme, parameters
 
 def deployed(
     stream: str, messages: int | None, workers: int, sources: int, service: float, subjects: list[Subject],
-    speeds: list[float] | None = None, grace: int = 0, rounds: int = ROUNDS, master: str | None = None,
+    rounds: int = ROUNDS, master: str | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Deploy every subject on one stream; a row for each, medians of ``rounds`` interleaved runs.
-
-    ``grace`` is the number of batches before measuring, whose reports reach the schemes that use them.
-    """
-    cluster = Cluster(workers, sources, service, tuple(speeds or ()))
+    """Deploy every subject on one stream; a row for each, medians of ``rounds`` interleaved runs."""
+    cluster = Cluster(workers, sources, service)
     whole = Messages.of(stream, messages)
     with open_harness() as harness:
         _warm_up(harness, cluster)
-        trials = [_Trial(harness, cluster, whole, grace, *subject) for subject in subjects]
+        trials = [_Trial(harness, cluster, whole, *subject) for subject in subjects]
         idle = Cluster(workers, sources, 1e-9)
         empty = harness.run(ef.scheme("shuffle"), whole, idle).seconds
         for _ in range(rounds):
@@ -60,18 +56,12 @@ class _Trial:
     """One subject in one configuration."""
 
     def __init__(
-        self, harness: Harness, cluster: Cluster, whole: Messages, grace: int,
+        self, harness: Harness, cluster: Cluster, whole: Messages,
         label: str, name: str, parameters: dict[str, Any],
     ):  # fmt: skip
         self.harness, self.cluster, self.label = harness, cluster, label
         self.scheme: Scheme = ef.scheme(name, **parameters)
         self.name = self.scheme.name  # name may be an alias
-        if grace and self.scheme.needs_reports:
-            informed = Informed(name, tuple(parameters.items()))
-            batch = whole.thinned(GRACE_SHARE)
-            for _ in range(grace):
-                informed = informed.after(harness.run(informed, batch, cluster))
-            self.scheme = informed
         ideal = cluster.ideal_seconds(whole.messages)
         self.thinned = max(1, round(cluster.predicted_seconds(self.scheme, whole) / ideal))
         if self.thinned > 1 and "rate" in parameters:  # its clock runs as with all messages

@@ -29,6 +29,7 @@ SETTINGS = {
     "spark.sql.files.maxPartitionBytes": 1 << 30,
     "spark.shuffle.sort.bypassMergeThreshold": 1,
     "spark.shuffle.compress": "false",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # half of a checkpoint's files
     "spark.python.daemon.module": "evenflow.papers.deployments.daemon",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": SHORT_RUNS,

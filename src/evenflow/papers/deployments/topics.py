@@ -17,7 +17,8 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kafka.address import KafkaAddress
 from evenflow.kafka.topic import TIMEOUT, sample
-from evenflow.papers.deployments.harness import Answer, Cluster, Harness, Messages, aggregated, partial_states
+from evenflow.papers.deployments.cluster import Cluster, Messages
+from evenflow.papers.deployments.harness import Answer, Harness, aggregated, partial_states
 from evenflow.papers.deployments.measure import deployed
 from evenflow.papers.deployments.work import Serve
 from evenflow.papers.experiment import Row

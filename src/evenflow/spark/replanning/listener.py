@@ -7,12 +7,17 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    JStreamingQueryListener,
+    QueryProgressEvent,
+    StreamingQueryListener,
+)
 
 from evenflow.control.directory import Control
 from evenflow.control.hot_keys import HotKeyNotes
@@ -37,6 +42,22 @@ class Learner(Protocol):
         """Make the plan for the next batches."""
 
 
+class _WithoutCalls(JStreamingQueryListener):
+    """Takes an event as one JSON text; PySpark's own would ask the JVM for each of its fields and metrics.
+
+    That is some 500 calls per batch, which take 50 ms and more of a core.
+    """
+
+    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802 - Spark's names
+        """Pass on the event."""
+        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson(json.loads(jevent.json())))
+
+    class Java:
+        """What Py4J needs."""
+
+        implements = JStreamingQueryListener.Java.implements
+
+
 class BatchListener(StreamingQueryListener):
     """Logs the statistics of each batch and passes them to the operator's replanner; one per session."""
 
@@ -47,7 +68,14 @@ class BatchListener(StreamingQueryListener):
         self._ended: dict[str, str | None] = {}  # the errors of the last runs that ended
         self.hot_keys: dict[str, HotKeyNotes] = {}
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
+    @cached_property
+    def _jlistener(self) -> Any:  # what Spark adds; on Spark Connect, events are JSON anyway
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm
+        return jvm.PythonStreamingQueryListenerWrapper(_WithoutCalls(self))
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Do nothing."""
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802

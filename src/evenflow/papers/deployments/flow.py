@@ -1,0 +1,146 @@
+"""A stream that runs: a paced source, the online routers of a scheme, workers that serve, an aggregator.
+
+One streaming query, started once and driven by the harness: it sets how many messages come and what they
+cost, window by window. A micro-batch starts every ``interval`` seconds, or when the one before it is done,
+and has the messages that came in the windows before. Routers pass on what they learned and hear what workers
+measured, as in every streaming query of evenflow. A batch is over when the aggregator has merged the workers'
+partial states and Spark has committed it; every message must then have been counted once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Float64Array, Int64Array
+from evenflow.papers.deployments.pace import Pace, write_keys
+from evenflow.papers.deployments.serving import PARTIALS, Serve, Served, read_served, write_service
+from evenflow.schemes.base import Scheme
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AHEAD = 0.15  # seconds before a window begins in which its messages cannot be changed any more
+_LOOK = 0.05  # seconds between two looks at the query
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch: seconds from its trigger to its commit, and what the aggregator counted."""
+
+    number: int
+    seconds: float
+    messages: int
+    pairs: int
+
+
+class Flow:
+    """A running query over the messages with these keys."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, keys: Int64Array, scheme: Scheme, workers: int, sources: int,
+        interval: float, seed: int = 0,
+    ):  # fmt: skip
+        from evenflow.papers.deployments.paced_source import FORMAT, PacedSource
+
+        self.folder, self.workers, self.interval = folder, workers, interval
+        self.batches: list[Batch] = []
+        self._seen = -1
+        self._answers: dict[int, tuple[int, int]] = {}
+        write_keys(folder, keys)
+        self.serve(np.zeros(workers))
+        self.pace = Pace(interval * math.ceil(time.time() / interval), interval)
+        self.pace.write(folder)
+        spark.dataSource.register(PacedSource)
+        frame = (
+            spark.readStream.format(FORMAT).option("folder", str(folder)).option("sources", sources).load()
+        )
+        states = _partial_states(frame, scheme, workers, sources, seed, folder)
+        writer = states.writeStream.foreachBatch(self._answer)
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        self.query = writer.trigger(processingTime=f"{round(1000 * interval)} milliseconds").start()
+
+    @property
+    def sent(self) -> int:
+        """How many messages came or are still to come."""
+        return sum(self.pace.counts)
+
+    def serve(self, seconds: Float64Array) -> None:
+        """Set what a message costs each worker from the next batch on."""
+        write_service(self.folder, seconds)
+
+    def run(self, *counts: int) -> list[Batch]:
+        """Let so many messages come in each of the next windows; return their batches when all are done."""
+        now = time.time()
+        first = max(len(self.pace.counts), self.pace.window(now + AHEAD) + 1)
+        idle = (0,) * (first - len(self.pace.counts))
+        self.pace = replace(self.pace, counts=(*self.pace.counts, *idle, *counts))
+        self.pace.write(self.folder)
+        known = len(self.batches)
+        while sum(batch.messages for batch in self.batches) < self.sent:
+            if (failure := self.query.exception()) is not None:
+                raise EvenflowError(f"the query failed: {failure}")
+            time.sleep(_LOOK)
+            self._look()
+        return self.batches[known:]
+
+    def served(self) -> Served:
+        """Return what all workers served up to now."""
+        return read_served(self.folder)
+
+    def stop(self) -> None:
+        """Stop the query."""
+        self.query.stop()
+
+    def _answer(self, partials: DataFrame, batch: int) -> None:
+        from pyspark.sql import functions as F
+
+        merged = aggregated(partials)
+        [found] = merged.agg(F.sum("n"), F.sum("pairs")).collect()
+        self._answers[batch] = int(found[0] or 0), int(found[1] or 0)
+
+    def _look(self) -> None:
+        """Take over what the query says of its new batches; the first one may have no messages."""
+        newest = self.query.lastProgress
+        if newest is None or newest.batchId <= self._seen or newest.batchId not in self._answers:
+            return
+        for found in self.query.recentProgress:
+            if found.batchId <= self._seen or not found.numInputRows:
+                continue
+            self._seen = found.batchId
+            messages, pairs = self._answers[self._seen]
+            if messages != found.numInputRows:
+                raise EvenflowError(
+                    f"the aggregator counted {messages} of {found.numInputRows} messages; rows were lost or "
+                    "repeated."
+                )
+            seconds = found.durationMs["triggerExecution"] / 1000
+            self.batches.append(Batch(self._seen, seconds, messages, pairs))
+
+
+def _partial_states(
+    frame: DataFrame, scheme: Scheme, workers: int, sources: int, seed: int, folder: Path
+) -> DataFrame:
+    """Return the partial states of all workers: sources route, workers serve and report."""
+    from evenflow.spark.monitoring.task_timing import with_timing
+    from evenflow.spark.operators.place import place
+    from evenflow.spark.routing.options import PlacementOptions
+
+    options = PlacementOptions(
+        workers, scheme, "online", order="as-is", seed=seed, sources=sources, control=str(folder / "control")
+    )
+    moved = place(frame, "k", options).moved().select("k", "number", "created")
+    return moved.mapInArrow(with_timing(Serve(str(folder)), str(folder / "control")), PARTIALS)
+
+
+def aggregated(partials: DataFrame) -> DataFrame:
+    """Return what the aggregator makes of partial states: a row per key."""
+    from pyspark.sql import functions as F
+
+    return partials.groupBy("k").agg(F.sum("n").alias("n"), F.count("*").alias("pairs"))

@@ -1,0 +1,267 @@
+"""One configuration as a stream, scheme by scheme: the highest stable rate, latency at shares of it, memory.
+
+For every scheme one query runs (:mod:`.flow`), and goes through this protocol:
+
+1. Warm-up: two windows at the rate that the workers could serve in all, with messages that cost nothing
+   (eight in the first query of a process). The last one is the *empty run*: how long a micro-batch takes that
+   does no work.
+2. Warm-up: a window with work, below the predicted capacity (:mod:`.prediction`). It gives a first guess.
+3. Bisection: a rate is stable if a micro-batch is done before the next is due. Then no message waits for more
+   than one batch, and latency does not grow. The faster of two batches counts: a stall is not the rate.
+4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
+   schemes are stable and get the same messages. All of their messages count.
+
+If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in which
+reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95 only.
+
+Loads, StdDev and (key, worker) pairs are those of the first messages of the stream, as many for each scheme
+as the slowest one has served before speeds changed. ``machine_load`` is the load average before a query.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import evenflow as ef
+from evenflow.errors import EvenflowError
+from evenflow.kernels import Int64Array
+from evenflow.papers.deployments.capacity import highest_stable
+from evenflow.papers.deployments.cluster import Cluster, Messages
+from evenflow.papers.deployments.flow import Flow
+from evenflow.papers.deployments.measure import Subject
+from evenflow.papers.deployments.prediction import predicted_rates
+from evenflow.papers.deployments.serving import Served
+from evenflow.papers.experiment import Row
+from evenflow.schemes.base import Scheme
+
+LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
+WINDOWS = 2  # at each of them
+FIRST = 0.7  # of the predicted capacity, for the first guess
+ADAPTING = 6  # windows after speeds changed
+COLD = 7  # windows of a process's first query that come before its empty run; one in later queries
+
+
+def streamed(
+    stream: str, workers: int, sources: int, service: float, interval: float, subjects: list[Subject],
+    messages: int | None = None, phases: dict[str, list[float]] | None = None, master: str | None = None,
+) -> list[Row]:  # fmt: skip
+    """Deploy every subject on one stream; a row for each phase and rate at which latency was measured.
+
+    The stream repeats; of a long one, ``messages`` are taken. ``phases`` are the workers' speeds,
+    by what the phase is called; without any, all are 1.
+    """
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise EvenflowError("no Spark session is open; run this with `evenflow reproduce --on spark`.")
+    cluster, taken = Cluster(workers, sources, service), Messages.of(stream, messages)
+    speeds = phases or {"": [1.0] * workers}
+    trials = [Trial(cluster, taken, interval, speeds, *subject) for subject in subjects]
+    trials.sort(key=lambda trial: trial.scheme.name != "key")
+    common: list[float] = []
+    for trial in trials:
+        trial.run(spark, common, _warm_up())
+        if trial.scheme.name == "key":
+            common = [LOADS[-1] * phase.capacity for phase in trial.phases]
+    same = min(trial.phases[0].end for trial in trials)
+    rows = [row for trial in trials for row in trial.rows(same)]
+    keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
+    return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
+
+
+_WARM: list[bool] = []  # whether this process had a query
+
+
+def _warm_up() -> int:
+    """Return how many windows come before the empty run of the next query."""
+    if _WARM:
+        return 1
+    _WARM.append(True)
+    return COLD
+
+
+def _relative(row: Row, key: Row) -> Row:
+    """Return the throughput relative to key grouping's, measured and predicted."""
+    return {
+        "of_key": row["throughput"] / key["throughput"],
+        "predicted_of_key": row["predicted_throughput"] / key["predicted_throughput"],
+    }
+
+
+@dataclass(frozen=True)
+class Level:
+    """Windows at one rate, a share of the own capacity or of key grouping's: first message and end."""
+
+    load: float
+    of: str
+    rate: float
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What was found at some speeds of the workers; ``end`` is the number of messages up to then."""
+
+    name: str
+    capacity: float  # messages per second
+    predicted: float
+    levels: list[Level]
+    end: int
+
+
+@dataclass
+class Trial:
+    """One subject in one configuration."""
+
+    cluster: Cluster
+    messages: Messages
+    interval: float
+    speeds: dict[str, list[float]]
+    label: str
+    name: str
+    parameters: dict[str, Any]
+    empty: Level = field(init=False)
+    empty_seconds: float = field(init=False)
+    machine_load: float = 0.0
+    phases: list[Phase] = field(default_factory=list)
+    served: Served = field(init=False)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme; ``name`` may be an alias."""
+        return ef.scheme(self.name, **self.parameters)
+
+    def run(self, spark: Any, common: list[float], warm_up: int) -> None:
+        """Go through the protocol in a query of its own; ``common`` is a rate for all subjects, by phase."""
+        cluster, self.machine_load = self.cluster, os.getloadavg()[0]
+        predicted = predicted_rates(
+            self.scheme, self.messages, cluster, self.interval, list(self.speeds.values())
+        )
+        with tempfile.TemporaryDirectory(prefix="evenflow-stream-", ignore_cleanup_errors=True) as folder:
+            flow = Flow(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
+                        cluster.sources, self.interval, cluster.seed)  # fmt: skip
+            try:
+                whole = self._window(float(cluster.capacity.sum()))
+                flow.run(*warm_up * [whole])
+                self.empty_seconds = flow.run(whole)[-1].seconds
+                if self.empty_seconds >= self.interval:
+                    raise EvenflowError(
+                        f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
+                        f"{self.interval:g} s; run this on a machine with less other work, or more cores."
+                    )
+                self.empty = Level(0.0, "own", whole / self.interval, warm_up * whole, flow.sent)
+                for number, (name, speeds) in enumerate(self.speeds.items()):
+                    flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
+                    if number:
+                        slow = self._window(FIRST * min(speeds) * predicted[number])
+                        flow.run(*ADAPTING * [slow])
+                    shared = common[number : number + 1]
+                    loads = LOADS[-1:] if number else LOADS
+                    self.phases.append(self._phase(flow, name, predicted[number], shared, loads))
+                self.served = flow.served()
+            finally:
+                flow.stop()
+
+    def _phase(
+        self, flow: Flow, name: str, predicted: float, shared: list[float], loads: tuple[float, ...]
+    ) -> Phase:
+        """Find the capacity, then let messages come at shares of it."""
+        first, empty = FIRST * predicted, self.empty_seconds
+        seconds = flow.run(self._window(first))[-1].seconds
+        guess = first * (self.interval - empty) / max(seconds - empty, 1e-3)
+
+        def stable(rate: float) -> bool:
+            return min(batch.seconds for batch in flow.run(*2 * [self._window(rate)])) <= self.interval
+
+        capacity = highest_stable(stable, guess)
+        rates = [(loads[-1], "KG", rate) for rate in shared]
+        rates += [(load, "own", load * capacity) for load in loads]
+        sent = flow.sent
+        flow.run(*(self._window(rate) for *_, rate in rates for _ in range(WINDOWS)))
+        levels = []
+        for load, of, rate in rates:
+            end = sent + WINDOWS * self._window(rate)
+            levels.append(Level(load, of, rate, sent, end))
+            sent = end
+        if self.scheme.name == "key":
+            levels.append(replace(levels[-1], of="KG"))
+        return Phase(name, capacity, predicted, levels, sent)
+
+    def rows(self, same: int) -> list[Row]:
+        """Return a row for each phase and rate; loads and pairs are those of the first ``same`` messages."""
+        floor = self._latency(self._of(self.empty))
+        row: Row = {
+            "label": self.label,
+            "scheme": self.scheme.name,
+            "workers": self.cluster.workers,
+            "sources": self.cluster.sources,
+            "service": self.cluster.service,
+            "machine_load": self.machine_load,
+            "empty_seconds": self.empty_seconds,
+            "empty_share": self.empty_seconds / self.interval,
+            "floor_mean": floor["latency_mean"],
+            "floor_p99": floor["latency_p99"],
+        }
+        balance = self._balance(self.served.where(self.served.numbers < same))
+        found = []
+        for number, phase in enumerate(self.phases):
+            own = {"throughput": phase.capacity, "predicted_throughput": phase.predicted}
+            named = {"phase": phase.name} if phase.name else {}
+            costs = {} if number else {"messages": same, **balance}
+            found += [row | named | own | self._at(level) | costs for level in phase.levels]
+        return found
+
+    def _balance(self, served: Served) -> Row:
+        """Return the loads of the workers and the (key, worker) pairs."""
+        pairs = np.unique(np.stack([served.keys, served.workers]), axis=1).shape[1]
+        keys = np.unique(served.keys).size
+        loads: Int64Array = np.bincount(served.workers, minlength=self.cluster.workers)
+        return {
+            "keys": keys,
+            "pairs": pairs,
+            "memory": pairs / keys,
+            "max_over_mean": float(loads.max() / loads.mean()),
+            "standard_deviation": float(np.std(100 * loads / loads.sum())),
+        }
+
+    def _at(self, level: Level) -> Row:
+        """Return the latencies at a rate; growth: of the mean, over its windows, as a share of a window."""
+        served = self._of(level)
+        window = (served.numbers - level.first) * WINDOWS // (level.end - level.first)
+        means = np.bincount(window, served.latencies) / np.bincount(window)
+        return {
+            "load": level.load,
+            "of": level.of,
+            "rate": level.rate,
+            "growth": float(means[-1] - means[0]) / self.interval,
+            **self._latency(served),
+        }
+
+    def _of(self, level: Level) -> Served:
+        """Return the messages of a level."""
+        return self.served.where((self.served.numbers >= level.first) & (self.served.numbers < level.end))
+
+    def _latency(self, served: Served) -> dict[str, float]:
+        found = served.latencies
+        p50, p95, p99 = np.quantile(found, (0.5, 0.95, 0.99))
+        counts = np.bincount(served.workers)
+        sums = np.bincount(served.workers, found)
+        return {
+            "latency_mean": float(found.mean()),
+            "latency_p50": float(p50),
+            "latency_p95": float(p95),
+            "latency_p99": float(p99),
+            "latency_worker": float((sums[counts > 0] / counts[counts > 0]).max()),
+        }
+
+    def _window(self, rate: float) -> int:
+        """Return how many messages come in a window at a rate."""
+        return max(1, round(rate * self.interval))
