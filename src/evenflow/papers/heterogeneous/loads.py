@@ -229,7 +229,8 @@ _MOVES = (
 )
 _SHARE = (
     "2469 = n p1 - 1 and 1233 = n p1 / 2 - 1 require p1 = 24.7 percent; Table 2 gives 2.67 for TW, which "
-    "TW-made has; TW has 4.3. Zipf laws of 10^5 keys (study `share-of-tw`): 2472 with p1 = 24.7 percent, 267 with 2.67."
+    "TW-made has; TW has 4.3. Zipf laws of 10^5 keys (study `share-of-tw`): 2472 with p1 = 24.7 percent, 267 "
+    "with 2.67."
 )
 _HOT = "A virtual worker with the hottest key cannot be divided."
 _figure = partial(Experiment, "heterogeneous")
