@@ -88,8 +88,8 @@ _COMPILED = (
     "Algorithm 3 as printed; readj tries all pairs of keys"
 )
 _RING = (
-    "At N = 32 a scan of 128 keys takes 0.05 ms, the ring of 32,000 points 1.7 (figure `functions/fig13`). Even "
-    "redist as printed, which tries every key on every channel, only reaches the ring's time (study "
+    "At N = 32 a scan of 128 keys takes 0.05 ms, the ring of 32,000 points 1.7 (figure `functions/fig13`). "
+    "Even redist as printed, which tries every key on every channel, only reaches the ring's time (study "
     "`without-shortcut`), so a placement must have cost far more in the paper's code, or a point far less"
 )
 _BUILT = f"CPU seconds of the last step: ring (1000 replicas, 100 buckets) and map. {DEFAULTS}"
