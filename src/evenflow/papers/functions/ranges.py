@@ -255,7 +255,8 @@ EXPERIMENTS = [
                                          for name in OURS) / t.average("possible", workers=n) for n in MANY},
                        lambda best: max(best.values()) <= 1.25, lambda best: max(best.values()) <= 2,
                        lambda best: f"max / min of communication, relative to the least possible: "
-                                    f"{r.curve_text(best)}")),
+                                    f"{r.curve_text(best)}"),
+              "the least possible ignores the ring, which places all keys that are not tracked"),
     ), version=2),
     _figure("removal", "Migration and imbalance when channels are removed",
             f"LCL, alpha = 1.2, z = 1: grown from 1 to {REMOVED[0]}, then one channel less at a time, down "
