@@ -235,9 +235,9 @@ def _relative(t: Table, *by: str) -> Table:
 
 _STORM = "The model has no engine: skew is the only cost."
 _SATURATED = (
-    "In Table 3, KG has 1/7.1 of SG's throughput: with a key of 68 percent, one of ten saturated workers gets "
-    "71 percent of all messages. So it is here (figure `dynamic/table3`, 1336 of the paper's 1344 per second), "
-    "and a key of 30 percent then costs a factor of 3."
+    "In Table 3, KG has 1/7.1 of SG's throughput: with a key of 68 percent, one of ten saturated workers "
+    "gets 71 percent of all messages. So it is here (figure `dynamic/table3`, 1336 of the paper's 1344 per "
+    "second), and a key of 30 percent then costs a factor of 3."
 )
 _CLOCK = (
     "A key's width is revised once a minute, one worker at a time, while lifetime loads send nearly all hot "
