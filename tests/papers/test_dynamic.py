@@ -143,6 +143,74 @@ def test_rules_of_skew(figure: str, beginning: str, rows: list[Row], verdict: st
     assert found.note or verdict != DIFFERS
 
 
+def _curves(columns: dict[str, dict[str, tuple[float, ...]]]) -> list[Row]:
+    """Return rows of metrics by scheme at skews of 0, 20, 30, 60, 90 and 100 percent."""
+    return [{"scheme": scheme, "skew": skew, **{name: own[scheme][at] for name, own in columns.items()}}
+            for at, skew in enumerate((0, 20, 30, 60, 90, 100)) for scheme in SCHEMES]  # fmt: skip
+
+
+_SPEEDS: dict[str, tuple[float, ...]] = {
+    "shuffle": (10, 10, 10, 10, 10, 10), "key": (10, 10, 9.5, 3, 1.1, 1),
+    "partial-key": (10, 10, 9, 6, 2.2, 2), "dynamic-key": (10, 10, 10, 9, 8, 8),
+}  # fmt: skip
+_UNEVEN: dict[str, tuple[float, ...]] = {
+    "shuffle": (0, 0, 0, 0, 0, 0), "key": (1, 4, 6, 18, 27, 30),
+    "partial-key": (0.1, 0.2, 4, 9, 12, 15), "dynamic-key": (0.1, 0.2, 2, 3, 4, 4),
+}  # fmt: skip
+_PAIRS: dict[str, tuple[float, ...]] = {
+    "shuffle": (10, 10, 10, 10, 10, 10), "key": (1, 1, 1, 1, 1, 1),
+    "partial-key": (2, 2, 2, 2, 2, 2), "dynamic-key": (2, 2, 2.1, 2.1, 2.2, 8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("figure", "beginning", "change", "verdict"),
+    [
+        ("fig10", "up to 30 percent KG", {}, HOLDS),
+        ("fig10", "up to 30 percent KG", {"key": (10, 9, 7, 3, 1.1, 1)}, DIRECTION),
+        ("fig10", "up to 30 percent KG", {"key": (10, 5, 3.3, 1.6, 1.1, 1)}, DIFFERS),
+        ("fig10", "PKG degrades", {}, HOLDS),
+        ("fig10", "PKG degrades", {"partial-key": (10, 8, 9, 6, 2.2, 2)}, DIRECTION),
+        ("fig10", "PKG degrades", {"partial-key": (10, 8, 8, 8, 8, 8)}, DIFFERS),
+        ("fig10", "up to 60 percent PKG", {"key": (10, 8, 5, 3, 1.1, 1)}, HOLDS),
+        ("fig10", "up to 60 percent PKG", {"key": (10, 10, 9.5, 5, 1.1, 1)}, DIFFERS),
+        ("fig10", "DKG is more predictable", {}, HOLDS),
+        ("fig10", "DKG is more predictable", {"dynamic-key": (10, 10, 10, 6, 4, 3.7)}, HOLDS),
+        ("fig10", "DKG is more predictable", {"dynamic-key": (10, 10, 10, 6, 4, 2.5)}, DIRECTION),
+        ("fig10", "DKG is more predictable", {"dynamic-key": (10, 10, 10, 6, 2.2, 2)}, DIFFERS),
+    ],
+)
+def test_rules_of_throughput_by_skew(
+    figure: str, beginning: str, change: dict[str, tuple[float, ...]], verdict: str
+) -> None:
+    assert _verdict(figure, beginning, _curves({"throughput": _SPEEDS | change})) == verdict
+
+
+@pytest.mark.parametrize(
+    ("beginning", "uneven", "pairs", "verdict"),
+    [
+        ("KG's and PKG's latency", {}, {}, HOLDS),
+        ("KG's and PKG's latency", {"key": (30, 30, 30, 18, 9, 3)}, {}, DIRECTION),
+        ("above 30 percent SG's", {}, {}, HOLDS),
+        ("above 30 percent SG's", {"dynamic-key": (0, 0, 3, 6, 4, 4)}, {}, DIRECTION),
+        ("above 30 percent SG's", {"dynamic-key": (0, 0, 3, 10, 14, 20)}, {}, DIFFERS),
+        ("the others' DistCost", {}, {}, HOLDS),
+        ("the others' DistCost", {}, {"dynamic-key": (2, 2, 3, 4, 5, 8)}, DIRECTION),
+        ("the others' DistCost", {}, {"partial-key": (2, 2, 3, 4, 6, 8)}, DIFFERS),
+        ("DKG's DistCost has its peak", {}, {}, HOLDS),
+        ("DKG's DistCost has its peak", {}, {"dynamic-key": (2, 2, 2, 2, 2, 2.2)}, DIRECTION),
+        ("DKG's DistCost has its peak", {}, {"dynamic-key": (2, 2, 2, 3, 2, 2)}, DIFFERS),
+    ],
+)
+def test_rules_of_latency_and_pairs_by_skew(
+    beginning: str, uneven: dict[str, tuple[float, ...]], pairs: dict[str, tuple[float, ...]], verdict: str
+) -> None:
+    spans = {scheme: tuple(100 / speed for speed in own) for scheme, own in _SPEEDS.items()}
+    rows = _curves({"makespan": spans, "standard_deviation": _UNEVEN | uneven,
+                    "distribution_cost": _PAIRS | pairs})  # fmt: skip
+    assert _verdict("fig11", beginning, rows) == verdict
+
+
 def test_key_grouping_that_rises_with_skew_is_seen() -> None:
     rows = [
         {**row, "throughput": row["skew"] + 1.0} if row["scheme"] == "key" else row for row in _skews(GOOD)
@@ -214,12 +282,14 @@ def test_rules_of_more_workers_and_sources() -> None:
 
     worse = {"dynamic-key": (1000.0, 30.0, 1.2)}
     for figure, by, values in (("fig12", "workers", (10, 50, 100)), ("fig13", "sources", (5, 10, 15, 20))):
-        assert _verdict(figure, "DKG is better than PKG at every", rows(by, values)) == HOLDS
-        assert _verdict(figure, "DKG is better than PKG at every", rows(by, values, **worse)) == DIFFERS
+        assert _verdict(figure, "DKG is better than", rows(by, values)) == HOLDS
+        assert _verdict(figure, "DKG is better than", rows(by, values, **worse)) == DIFFERS
     slower = {"partial-key": (1000.0, 12.0, 1.2)}
     assert _verdict("fig12", "more workers", rows("workers", (10, 50, 100))) == HOLDS
     assert _verdict("fig12", "more workers", rows("workers", (10, 50, 100), **slower)) == DIFFERS
     assert _verdict("fig13", "the number", rows("sources", (5, 10))) == HOLDS
+    costly = [rows("sources", (5, 10), **{"dynamic-key": (4529.0, 4.1, cost)}) for cost in (1.24, 1.4, 2.0)]
+    assert [_verdict("fig13", "the DistCost", own) for own in costly] == [HOLDS, DIRECTION, DIFFERS]
     assert _verdict("fig13", "the number", rows("sources", (5, 10), **slower)) == DIFFERS
 
 

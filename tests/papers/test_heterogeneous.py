@@ -249,6 +249,7 @@ def _cluster(better: float, memory: float = 1.2) -> list[Row]:
         ("fig14", "latency", _cluster(900.0), DIRECTION),
         ("fig14", "latency", _cluster(0.9), DIFFERS),
         ("fig14", "CG outperforms", _cluster(1.2), HOLDS),
+        ("fig14", "CG outperforms", _cluster(1.0), DIFFERS),
         ("fig14", "CG outperforms", _cluster(0.9), DIFFERS),
         ("fig13", "memory", _cluster(1.0), HOLDS),
         ("fig13", "memory", _cluster(1.0, memory=1.8), DIRECTION),
@@ -292,6 +293,7 @@ def _same(symbol: str, workers: int) -> dict[str, float]:
     [
         ("fig6", "KG and PKG", "PKG", {"normalised": 0.1}, DIFFERS),
         ("fig6", "PoRC's", "PoRC", {"normalised": 0.0201}, DIFFERS),
+        ("fig6", "PoRC's", "PoRC", {"normalised": 0.004}, DIFFERS),
         ("fig6", "CH's", "CH", {"normalised": 0.0201}, DIFFERS),
         ("fig6", "KG's and PKG's", "KG", {"normalised": 1.0}, DIFFERS),
         ("fig6", "PoRC needs", "PoRC", {"memory": 4.0}, DIRECTION),
@@ -351,9 +353,9 @@ def test_fig10_and_fig11_rules() -> None:
         return [
             {
                 "symbol": "CG",
+                "data": "WP",
                 "workers": workers,
                 "sources": many,
-                "messages": 10**7,
                 "normalised": 0.01,
                 "memory": factor if many > 1 else 1.0,
             }
@@ -378,6 +380,9 @@ def test_fig10_and_fig11_rules() -> None:
     bad = virtual({5: 10.0, 10: 150.0, 20: 12.0, 100: 100.0, 1000: 900.0})
     for beginning in ("5 virtual", "10 and 20", "100 are"):
         assert _verdict("fig11", beginning, bad) == DIFFERS
+    never = [{**row, "data": "WP-made", "utilisation_spread": 0.5} for row in good]
+    assert _verdict("fig11", "1000 take", [*good, *never]) == DIRECTION
+    assert _verdict("fig11", "1000 take", never) == DIFFERS, "neither settles"
 
 
 THREE = [HOLDS, DIRECTION, DIFFERS]
@@ -420,11 +425,11 @@ def test_rules_of_figures_with_queues() -> None:
     assert [_verdict("fig9", less, compared(0.01, x)) for x in (1.5, 2.5, 4.0)] == THREE
 
     def sources(last: float) -> list[Row]:
-        return [{"symbol": "CG, queues", "workers": 10, "sources": count, "messages": 10**6, "memory": memory,
+        return [{"symbol": "CG, queues", "data": "WP", "workers": 10, "sources": count, "memory": memory,
                  "normalised": 0.01} for count, memory in ((1, 1.0), (10, 1.5), (100, last))]  # fmt: skip
 
     many = "with queues more sources"
-    assert [_verdict("fig10", many, sources(last)) for last in (2.0, 20.0, 50.0)] == THREE
+    assert [_verdict("fig10", many, sources(last)) for last in (2.0, 9.0, 20.0)] == THREE
 
 
 def test_queues_let_virtual_workers_move() -> None:
@@ -453,7 +458,8 @@ def test_histograms_are_those_of_leaf_feature_and_class() -> None:
     (shuffle,), (key,), (ours,) = (measure_tree(symbol, 10, 100_000) for symbol in ("SG", "KG", "CG"))
     assert shuffle["full"] == 10 * 11 * 3 * 30
     assert key["held"] == 11 * 3 * 30
-    assert key["merged"] == 11 * 3
+    assert key["merged"] == key["merged_least"] == 11 * 3
+    assert key["merged"] < ours["merged_least"] < ours["merged"] <= shuffle["full_split"]
     assert key["held"] < ours["held"] < shuffle["held"] <= shuffle["full"]
 
     def rows(
@@ -465,7 +471,7 @@ def test_histograms_are_those_of_leaf_feature_and_class() -> None:
             share = {"SG": sg, "CG": last if n == 50 else cg, "KG": key_times / n}
             for symbol, part in share.items():
                 row = {"symbol": symbol, "workers": n, "held": part * full, "full": full, "of_full": part}
-                row |= {"merged": part * 33 * n, "full_split": 33 * n}
+                row |= dict.fromkeys(("merged", "merged_least"), part * 33 * n) | {"full_split": 33 * n}
                 found.append(row | {"normalised": mine if symbol == "CG" else 2.0})
         return found
 

@@ -87,6 +87,11 @@ _COMPILED = (
     "redist tries two placements per key in O(1) each, by a shortcut whose results tests compare with "
     "Algorithm 3 as printed; readj tries all pairs of keys"
 )
+_RING = (
+    "At N = 32 a scan of 128 keys takes 0.05 ms, the ring of 32,000 points 1.7 (figure `functions/fig13`). "
+    "Even redist as printed, which tries every key on every channel, only reaches the ring's time (study "
+    "`without-shortcut`), so a placement must have cost far more in the paper's code, or a point far less"
+)
 _BUILT = f"CPU seconds of the last step: ring (1000 replicas, 100 buckets) and map. {DEFAULTS}"
 _figure = partial(Experiment, "functions")
 _timed = partial(_figure, timed=True)
@@ -115,7 +120,8 @@ EXPERIMENTS = [
               r.near(r.average("counted", resources="LQL", sigma=0.1), 50_000, 0.3, 10**6)),
         Claim("5.4", "the explicit hash has 1 to 500 items", "1-500",
               r.graded(lambda t: (t["mapped"].min(), t["mapped"].max()),
-                       lambda least, most: least >= 1 and most <= 600, lambda least, most: most <= 1200,
+                       lambda least, most: 1 <= least <= 10 and 400 <= most <= 600,
+                       lambda least, most: 170 <= most <= 1200,
                        "{} to {}")),
         Claim("5.4", "the explicit hash has around 50 items at sigma = 0.1", "50",
               r.near(r.average("mapped", resources="LCL", sigma=0.1), 50, 0.25, 2500)),
@@ -175,13 +181,14 @@ EXPERIMENTS = [
             grid(algorithm=OURS, workers=at([4, 8, 16, 32], CHANNELS), seed=_RUNS), building,
             _Seconds(x="workers", xlabel="channels N"), (
         Claim("5.5", "all algorithms are super-linear in N", "N^x, x > 1",
-              r.graded(_exponents, lambda found: min(found.values()) > 1,
-                       lambda found: max(found.values()) > 1, r.named(prefix="N to the power of: "))),
+              r.graded(_exponents, lambda found: min(found.values()) >= 1.2,
+                       lambda found: max(found.values()) >= 1.2, r.named(prefix="N to the power of: "))),
         Claim("5.5", "scan is the cheapest", "scan, redist, readj",
               r.each(_in_order("workers"), "comparisons in the order scan, redist, readj")),
         Claim("5.5", "scan's map takes about as long as the ring", "1",
               r.graded(_over_ring("scan"), lambda found: 0.5 <= found["scan"] <= 2,
-                       lambda found: found["scan"] < 0.5, r.named(prefix="map / ring: ")),
+                       lambda found: 1 / 3 <= found["scan"] <= 3, r.named(prefix="map / ring: ")),
+              _RING,
               peer="scan in Scala: 3-9 ms for 50-100 items on 10-50 channels"),
         Claim("5.5", "the others' maps take significantly longer than the ring", "> 2",
               r.graded(_over_ring("redist", "readj"), lambda found: min(found.values()) > 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,11 @@ def _scan_from_redist(t: Table) -> float:
     return max((own["scan"] / own["redist"] - 1).abs().max() for own in wide)
 
 
+def _before_rise(t: Table) -> tuple[float, float]:
+    wide = t.wide("migration", "resources", "z", query="z <= 0.8")[[CONSISTENT, *OURS]]
+    return float(wide.min().min()), float(wide.max().max())
+
+
 def _rises_after(t: Table) -> list[Any]:
     wide = t.wide("migration", "resources", "z", resources=LINEAR)[list(OURS)]
     runs = [wide.xs(name, level="resources").sort_index() for name in LINEAR]
@@ -100,8 +106,16 @@ def _crossing(t: Table, approach: str, resources: str) -> float:
 
 
 def _consistent_first(t: Table) -> list[bool]:
-    return [_crossing(t, CONSISTENT, name) <= _crossing(t, other, name)
-            for name in t["resources"].unique() for other in (UNIFORM, *OURS)]  # fmt: skip
+    """Check that consistent hashing is out of tolerance at a lower skew; or at the same one, but further."""
+    checks = []
+    for resources, other in product(t["resources"].unique(), (UNIFORM, *OURS)):
+        mine, theirs = (_crossing(t, name, resources) for name in (CONSISTENT, other))
+        further = (
+            mine == theirs < np.inf
+            and r.ratio("imbalance", CONSISTENT, other, resources=resources, z=mine)(t) > 1
+        )
+        checks.append(mine < theirs or further)
+    return checks
 
 
 def _lowest_skew(t: Table) -> Table:
@@ -166,7 +180,7 @@ def _against_sum(low: float, high: float, *names: str) -> r.Rule:
         return float(found.mean()), float(found.min()), float(found.max())
 
     return r.graded(ratios, lambda mean, *_: low - 0.1 <= mean <= high + 0.1,
-                    lambda mean, *_: (mean - 1) * (low - 1) > 0, "x{:.2f} (x{:.2f} to x{:.2f})")  # fmt: skip
+                    lambda mean, *_: r.reaches(mean, low), "x{:.2f} (x{:.2f} to x{:.2f})")  # fmt: skip
 
 
 def _by_domain(t: Table, column: str) -> Any:
@@ -193,9 +207,9 @@ EXPERIMENTS = [
             f"Radar charts, logarithmic; black: ideal. {DEFAULTS} {FILL}",
             growths(_WITH_FILL, resources=COMBINATIONS), growth, _radar, (
         Claim("5.3", "uniform hashing migrates more than 8 times the ideal", "> 8",
-              r.at_least(r.average("migration", approach=UNIFORM), 8.0, 4.0)),
+              r.near(r.average("migration", approach=UNIFORM), 8.5, 0.1, 1)),
         Claim("5.3", "consistent hashing migrates least", "lowest",
-              r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "resources"),
+              r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "resources", strictly=True),
                      "comparisons in which consistent hashing moves least")),
         Claim("5.3", "consistent hashing's migration is below the ideal in some cases", "< 1",
               r.at_most(r.lowest("migration", "resources", approach=CONSISTENT), 1)),
@@ -207,7 +221,7 @@ EXPERIMENTS = [
               r.as_printed(r.values("imbalance", resources="LLL"), {CONSISTENT: 1.75, UNIFORM: 1.55},
                            0.15, 1)),
         Claim("5.3", "readj has the best balance for all resource functions", "lowest in all four",
-              r.each(r.below("imbalance", "readj", ("scan", "redist"), "resources"),
+              r.each(r.below("imbalance", "readj", ("scan", "redist"), "resources", strictly=True),
                      "comparisons in which readj is best balanced")),
         Claim("5.3", "imbalance for LLL", "readj 1.2, redist and scan 1.32",
               r.as_printed(r.values("imbalance", resources="LLL"),
@@ -230,10 +244,10 @@ EXPERIMENTS = [
             f"LCL, LLL, LQL (LQL up to z = 0.5). {DEFAULTS} {FILL}",
             _SKEW_POINTS, growth, Both(x="z", xlabel="skew z", panels="resources"), (
         Claim("5.3", "uniform hashing migrates more than 8 times the ideal at every skew", "> 8",
-              r.at_least(r.lowest("migration", "z", approach=UNIFORM), 8.0, 4.0)),
+              r.near(r.lowest("migration", "z", approach=UNIFORM), 8.5, 0.1, 1)),
         Claim("5.3", "the others are close to the ideal up to z = 0.8", "about 1",
-              r.at_most(lambda t: t.wide("migration", "resources", "z",
-                                         query="z <= 0.8")[[CONSISTENT, *OURS]].max().max(), 1.25, 2.0)),
+              r.graded(_before_rise, lambda least, most: least >= 0.8 and most <= 1.25,
+                       lambda least, most: least >= 0.5 and most <= 2, "{:.3g} to {:.3g}")),
         Claim("5.3", "scan's, redist's and readj's migration rises after z = 0.8", "rises",
               r.each(_rises_after, "curves that rise after z = 0.8")),
         Claim("5.3", "scan migrates most, then readj, then redist", "that order",
@@ -255,8 +269,8 @@ EXPERIMENTS = [
               r.each(lambda t: _lowest_skew(t).wide("imbalance", "resources")[list(APPROACHES)] <= 1,
                      "approaches within tolerance at the lowest skew")),
         Claim("5.3", "uniform hashing has the best balance at low skew", "lowest",
-              r.each(lambda t: r.below("imbalance", UNIFORM, (CONSISTENT, *OURS),
-                                       "resources")(_lowest_skew(t)),
+              r.each(lambda t: r.below("imbalance", UNIFORM, (CONSISTENT, *OURS), "resources",
+                                       strictly=True)(_lowest_skew(t)),
                      "comparisons at the lowest skew")),
         Claim("5.3", "readj has the best balance for LCL and LLL at z = 1", "up to 8 percent lower",
               r.graded(_readj_lower, lambda least, most: least > 0 and 4 <= most <= 12,
@@ -280,12 +294,12 @@ EXPERIMENTS = [
               "scan and redist place keys almost identically here, as in Fig. 3; all three are within 20 "
               "percent, and single runs of readj vary by 40 (figure `functions/fig5`, its seeds)"),
         Claim("5.3", "consistent hashing migrates least", "lowest",
-              r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "sigma"), _LEAST)),
+              r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "sigma", strictly=True), _LEAST)),
         Claim("5.3", "the three are similarly balanced", "similar",
               r.at_most(r.apart("imbalance", OURS, "resources", "sigma"), 0.10, 0.25, "{:.1%} apart"), _U),
         Claim("5.3", "at very low sigma readj's imbalance does not fall like the others' (LCL)",
               "readj higher",
-              r.at_least(_readj_above, 1.02, 1.0), _BREAK),
+              r.at_least(_readj_above, 1.02, 1.01), _BREAK),
         Claim("5.3", "sigma below 0.1 helps LQL less than LCL", "less",
               r.graded(_gain_below_default, lambda gain: gain["LQL"] - 1 < 0.8 * (gain["LCL"] - 1),
                        lambda gain: gain["LQL"] < 0.99 * gain["LCL"],
@@ -303,7 +317,7 @@ EXPERIMENTS = [
         Claim("5.3", "uniform hashing migrates around 22 times the ideal at 32 channels", "22",
               r.near(r.average("migration", approach=UNIFORM, workers=32), 22, 0.15, 1), _UNIFORM),
         Claim("5.3", "consistent hashing migrates least", "lowest",
-              r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "workers"), _LEAST)),
+              r.each(r.below("migration", CONSISTENT, (UNIFORM, *OURS), "workers", strictly=True), _LEAST)),
         Claim("5.3", "redist's migration is almost flat in N", "flat",
               r.graded(lambda t: (*_few_and_many(t, "redist"),
                                   max(t.curve("migration", "workers", approach="redist").values())),
@@ -323,17 +337,19 @@ EXPERIMENTS = [
               "Algorithm 2 as printed places keys almost like redist at every N; frequencies counted "
               "over 10^5 or 10^6 messages (study `counted-frequencies`) give 1.02 and 0.83, not more"),
         Claim("5.3", "consistent hashing has the worst balance", "highest",
-              r.each(r.below("imbalance", (UNIFORM, *OURS), CONSISTENT, "workers"),
+              r.each(r.below("imbalance", (UNIFORM, *OURS), CONSISTENT, "workers", strictly=True),
                      "comparisons in which consistent hashing has the worst balance")),
         Claim("5.3", "consistent hashing's imbalance is above 2 at 32 channels", "> 2",
-              r.at_least(r.average("imbalance", approach=CONSISTENT, workers=32), 2.0)),
+              r.graded(r.average("imbalance", approach=CONSISTENT, workers=32),
+                       lambda found: 2.0 <= found <= 2.6, lambda found: r.reaches(found, 2.0))),
         Claim("5.3", "up to 20 channels uniform hashing has up to 36 percent more imbalance than readj",
               "1.36x",
               r.near(r.ratio("imbalance", UNIFORM, "readj", "workers", query="workers <= 20"), 1.36,
-                     0.15, 1)),
+                     0.08, 1)),
         Claim("5.3", "up to 20 channels readj has the best balance", "readj",
               r.graded(r.values("imbalance", *OURS, query="2 <= workers <= 20"),
-                       lambda found: found["readj"] <= min(found.values()), text=r.named())),
+                       lambda found: found["readj"] < min(found["scan"], found["redist"]),
+                       text=r.named())),
         Claim("5.3", "beyond 20 channels redist and scan are better balanced", "readj higher",
               r.graded(r.values("imbalance", *OURS, query="24 <= workers <= 32"),
                        lambda found: found["readj"] > max(found["scan"], found["redist"]),
@@ -409,7 +425,7 @@ EXPERIMENTS = [
                        lambda found: found["redist"] <= min(found.values()) * 1.01 and
                        found["scan"] >= max(found.values()) * 0.99,
                        lambda found: found["redist"] <= min(found.values()) * 1.01, r.named())),
-        Claim("3.2", "the map grows logarithmically with the number of keys", "O(log |D|)",
+        Claim("3.2", "the map grows at most logarithmically with the number of keys", "O(log |D|)",
               r.graded(_mapped, lambda few, low, many, high: many <= few * np.log(high) / np.log(low),
                        text="{:g} of {:g} keys mapped, {:g} of {:g}")),
     )),

@@ -94,6 +94,7 @@ def walked(
     """
     load, costs = Workload(domain, 1.0, seed), Costs("LCL", (alpha, alpha, alpha), 0.1, domain)
     last = {n: step for step, n in enumerate(path) if n in shown}
+    top = load.top(0.9 * costs.delta(max(path)))[1]
     rows = []
     for name in approaches:
         functions = along(name, path, load, costs)
@@ -110,8 +111,23 @@ def walked(
             ideal = whole / max(n, path[step - 1])
             row = {"approach": name, "workers": n, "alpha": alpha, "seed": seed, "migration": moved / ideal}
             rows.append(row | {"imbalance": found.overall, "communication": found.ratios[2],
+                               "possible": least_possible(top, n),
                                "mapped": functions[step].mapped})  # fmt: skip
     return rows
+
+
+def least_possible(frequencies: Any, channels: int) -> float:
+    """Return the least max / min of communication that any function can have.
+
+    One channel has the hottest key; whichever ``k`` channels the ``k`` hottest keys are on, the others share
+    the rest.
+
+    >>> round(least_possible(np.array([0.4, 0.4]), 4), 6)
+    4.0
+    """
+    top = np.sort(frequencies)[::-1][: channels - 1]
+    left = 1 - np.concatenate([[0.0], np.cumsum(top)])
+    return float(max(1.0, (top[0] * (channels - np.arange(left.size)) / left).max()))
 
 
 _UP = list(range(1, 11))
@@ -217,7 +233,7 @@ EXPERIMENTS = [
               r.each(lambda t: [t.average("migration", approach=name, alpha=4.0)
                                 <= t.average("migration", approach=name, alpha=1.05) for name in OURS],
                      "algorithms that migrate less at alpha = 4 than at 1.05")),
-    )),
+    ), version=2),
     _figure("channels", "Migration and imbalance up to 100 channels",
             f"LCL, alpha = 1.2, z = 1, grown from 1. {_BY_PAPER}",
             grid(approaches=[list(APPROACHES)], path=[list(range(1, 101))], shown=[list(MANY)],
@@ -233,13 +249,15 @@ EXPERIMENTS = [
               r.at_least(lambda t: min(float(np.corrcoef(own["workers"], own["mapped"])[0, 1] ** 2) for own in
                                        (t.only(approach=name).astype({"mapped": float}) for name in OURS)),
                          0.97, 0.9, "R^2 of straight lines at least {:.4f}")),
-        Claim("3.4", "at z = 1 many channels cannot be balanced: the best is above 1 from some N on",
+        Claim("3.4", "where channels cannot be balanced, the best algorithm comes close to what can be had",
               "best effort",
-              r.graded(lambda t: {n: min(t.average("imbalance", approach=name, workers=n) for name in OURS)
-                                  for n in MANY},
-                       lambda best: best[100] > 1 and list(best.values()) == sorted(best.values()),
-                       lambda best: best[100] > 1, r.curve_text)),
-    )),
+              r.graded(lambda t: {n: min(t.average("communication", approach=name, workers=n)
+                                         for name in OURS) / t.average("possible", workers=n) for n in MANY},
+                       lambda best: max(best.values()) <= 1.25, lambda best: max(best.values()) <= 2,
+                       lambda best: f"max / min of communication, relative to the least possible: "
+                                    f"{r.curve_text(best)}"),
+              "the least possible ignores the ring, which places all keys that are not tracked"),
+    ), version=2),
     _figure("removal", "Migration and imbalance when channels are removed",
             f"LCL, alpha = 1.2, z = 1: grown from 1 to {REMOVED[0]}, then one channel less at a time, down "
             f"to {REMOVED[1]}; the ideal is the removed channel's share.",
@@ -257,9 +275,9 @@ EXPERIMENTS = [
                        lambda found: f"{min(found):.3g} to {max(found):.3g}")),
         Claim("5.3", "the algorithms migrate close to the ideal when channels are removed, too", "about 1",
               r.at_most(lambda t: max(max(t.curve("migration", "workers", approach=name).values())
-                                      for name in OURS), 2.0, 4.0, "at most {:.3g}x")),
+                                      for name in OURS), 1.5, 3.0, "at most {:.3g}x")),
         Claim("5.3", "they stay better balanced than consistent hashing", "lower",
               r.each(r.below("imbalance", OURS, CONSISTENT, "workers", strictly=True),
                      "comparisons below consistent hashing")),
-    )),
+    ), version=2),
 ]

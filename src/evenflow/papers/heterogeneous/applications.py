@@ -60,7 +60,10 @@ def measure_bound(stream: str, capacity: str, epsilon: float) -> list[Row]:
 
 
 def measure_tree(symbol: str, workers: int, messages: int, z: float = 1.0, seed: int = 1) -> list[Row]:
-    """Send rows of a tree's leaves by (leaf, feature): histograms held, and merged to split a leaf."""
+    """Send rows of a tree's leaves by (leaf, feature): histograms held, and merged to split a leaf.
+
+    ``merged_least`` and ``merged``: for the leaf that takes the fewest and for the one that takes the most.
+    """
     leaves = np.concatenate([chunk.ids.copy() for chunk in
                              open_stream(zipf(z, LEAVES, messages // FEATURES, seed)).chunks()])  # fmt: skip
     classes = np.random.default_rng(seed).integers(0, CLASSES, leaves.size)
@@ -71,8 +74,9 @@ def measure_tree(symbol: str, workers: int, messages: int, z: float = 1.0, seed:
     full = workers * FEATURES * CLASSES
     row = {"symbol": symbol, "workers": workers, "held": int(held.size), "full": full * LEAVES}
     loads = np.bincount(sent, minlength=workers)
-    return [row | {"merged": float(merged.mean()), "full_split": full, "of_full": held.size / (full * LEAVES),
-                   "normalised": float(loads.max() / loads.mean() - 1)}]  # fmt: skip
+    row |= {"merged_least": int(merged.min()), "merged": int(merged.max()), "full_split": full}
+    row |= {"of_full": held.size / (full * LEAVES), "normalised": float(loads.max() / loads.mean() - 1)}
+    return [row]
 
 
 def measure_hitters(symbol: str, stream: str, workers: int) -> list[Row]:
@@ -157,7 +161,8 @@ EXPERIMENTS = [
         Claim("8.1", "under SG the workers keep W x D x C x L histograms", "all",
               r.at_least(lambda t: t.only(symbol="SG")["of_full"].min(), 0.99, 0.9, "{:.1%}")),
         Claim("8.1", "a split merges W x D x C histograms under SG", "all",
-              r.each(r.holds("merged >= 0.99 * full_split", symbol="SG"), "numbers of workers")),
+              r.each(r.holds("merged_least >= 0.99 * full_split", symbol="SG"), "numbers of workers"),
+              "in a short stream the leaf with the fewest rows has five for each histogram of 50 workers"),
         Claim("8.1", "under KG their number does not depend on W", "D x C x L",
               r.each(r.holds("held * workers == full", symbol="KG"), "numbers of workers")),
         Claim("8", "CG reduces the memory footprint of algorithms that use SG", "fewer, increasingly",
@@ -168,14 +173,14 @@ EXPERIMENTS = [
                        lambda found: "CG's histograms of SG's: " + ", ".join(
                          f"{share:.2f} at W = {n}" for n, share in found.items())), _SPLIT),
         Claim("8", "and of merges per split", "fewer",
-              r.at_most(r.ratio("merged", "CG", "SG", "workers"), 0.75, 0.9, "at most {:.2f} of SG's"),
-              _SPLIT),
+              r.at_most(r.ratio("merged", "CG", "SG", "workers"), 0.75, 0.9,
+                        "at most {:.2f} of SG's, for the leaf with the most"), _SPLIT),
         Claim("8", "while its load stays balanced, unlike KG's", "<= epsilon",
               r.graded(lambda t: (t.only(symbol="CG")["normalised"].max(),
                                   t.only(symbol="KG", workers=50)["normalised"].max()),
                        lambda mine, key: mine <= 0.02 and key > 0.5, lambda mine, key: mine < key / 5,
                        "CG at most {:.3f}, KG {:.2f} at W = 50")),
-    )),
+    ), version=2),
     _figure("hitters", "Heavy hitters: error by the number of summaries",
             f"Section 8.2: a SpaceSaving summary of {COUNTERS} counters per worker, merged; means over the "
             f"{TOP} most frequent keys of a Zipf stream, z = 1, 10^5 keys. The bound is the sum of the "

@@ -31,6 +31,7 @@ CHANGES = [[6_000_000, "3x1,3x5,4x1"], [12_000_000, "7x1,3x5"]]
 EVEN = 0.15  # utilisation spread of workers that are balanced
 CLUSTER_RATE = 0.8 * 24_000  # messages per second: 24 equal workers of 1 ms run at 80 percent
 LONGEST_DELAY = 1.0  # ms, the paper's
+SLOW = 0.3  # of the capacity that two of Fig. 14's workers have
 BINARY = {"CG, binary signals": 100, "CG, binary signals, slots of 1000": 1000}  # as in the paper
 
 # Over time: spreads of queue, latency and utilisation (Fig. 7, 8, 11, 12)
@@ -164,7 +165,7 @@ def _stays_low(*others: str) -> r.Rule:
         late = [_late(t, column) for column in SPREADS]
         return max((own["CG"] / own[other].clip(lower=1e-12)).max() for own in late for other in others)
 
-    return r.at_most(ratios, 0.2, 0.8, f"at most {{:.3g}} of {' and '.join(others)}")
+    return r.at_most(ratios, 0.01, 0.2, f"at most {{:.3g}} of {' and '.join(others)}")
 
 
 def _is_even(*others: str) -> r.Rule:
@@ -214,6 +215,12 @@ def _settled(t: Table) -> list[list[float]]:
     """Return after how many messages runs with 1000 and with 100 virtual workers are even."""
     found = [{run["virtual_workers"].iloc[0]: settled_at(run) for run in runs.values()} for runs in _runs(t)]
     return [[own[1000], own[100]] for own in found]
+
+
+def _twice_as_long(pair: list[float]) -> bool:
+    """Whether the first takes twice as long as the second, which is over at some time."""
+    thousand, hundred = pair
+    return hundred < float("inf") and thousand >= 2 * hundred
 
 
 def _settled_text(found: list[list[float]]) -> str:
@@ -358,11 +365,15 @@ def _equal_claims(data: str, also: str) -> tuple[Claim, ...]:
 def _slower_claims(data: str, also: str) -> tuple[Claim, ...]:
     """Return the claims of Fig. 14 on one stream."""
     own: dict[str, Any] = {"query": _DELAYS, "data": data}
+    slow = own | {"query": f"{_DELAYS} and {CLUSTER_RATE / 24_000} * delay > {SLOW}"}
     return (
         Claim("7.2 Q4", f"CG outperforms KG, PKG and SG in both{also}", "all",
               r.each(r.all_of(r.below("throughput", _OTHERS, "CG", "delay", factor=1 / 0.98, **own),
-                              r.below("latency_mean", "CG", _OTHERS, "delay", factor=1.02, **own)),
-                     "comparisons of throughput and latency with KG, PKG and SG"), _OPEN),
+                              r.below("latency_mean", "CG", _OTHERS, "delay", factor=1.02, **own),
+                              r.below("throughput", _OTHERS, "CG", "delay", factor=1 / 1.05, **slow),
+                              r.below("latency_mean", "CG", _OTHERS, "delay", factor=1 / 1.05, **slow)),
+                     "comparisons of throughput and latency with KG, PKG and SG: never behind, and ahead "
+                     "where a slow worker's fair share is too much for it"), _OPEN),
         Claim("7.2 Q4", f"throughput up to 3.44 times KG's (abstract: 2){also}", ">= 2x",
               _best("throughput", "CG", "KG", data), caveat=_OPEN),
         Claim("7.2 Q4", f"latency up to 2 times better than KG's (abstract: 3.44){also}", ">= 2x",
@@ -405,8 +416,8 @@ EXPERIMENTS = [
               r.at_most(_hundred, 1.1, 2, "{:.2f} times the smallest queue spread, that of {}"), _OWN),
         Claim("7.2 Q3", "1000 take longer to converge than 100", "longer",
               r.graded(_settled,
-                       lambda found: all(thousand >= 2 * hundred for thousand, hundred in found),
-                       text=_settled_text), _SHORT),
+                       lambda found: all(map(_twice_as_long, found)),
+                       lambda found: any(map(_twice_as_long, found)), _settled_text), _SHORT),
     )),
     _figure("fig12", "Capacities that change",
             "Three of ten workers are five times faster; which three changes after 6 M and 12 M of 22 M "
@@ -425,6 +436,6 @@ EXPERIMENTS = [
     _figure("fig13", "Throughput and latency on equal workers", _CLUSTER, _cluster_points("24x1"),
             measure_cluster, _Cluster, tuple(claim for own in _EACH for claim in _equal_claims(*own))),
     _figure("fig14", "Throughput and latency with two of 24 workers at 30 percent", _CLUSTER,
-            _cluster_points("2x0.3,22x1"), measure_cluster, _Cluster,
+            _cluster_points(f"2x{SLOW},22x1"), measure_cluster, _Cluster,
             tuple(claim for own in _EACH for claim in _slower_claims(*own))),
 ]
