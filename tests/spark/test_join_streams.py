@@ -49,7 +49,7 @@ START = datetime(2024, 3, 10, 6, tzinfo=UTC)
 NUMBER = itertools.count()
 OTHERS = ["k", "y", "r", "until"]
 PARTITIONS = 4
-MANY = 25 if ALL else 0
+MANY = 60 if ALL else 0
 BATCHES = 5 if ALL else 3
 
 
@@ -83,7 +83,7 @@ def result(frame: Any, folder: Path) -> list[str]:
     return rows_of(run_to_end(frame, "append", name, folder / name))
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @settings(max_examples=MANY or 2, phases=[Phase.explicit, Phase.generate])
 @given(
     how=st.sampled_from([(side, kind) for side, kinds in stream_static.KINDS.items() for kind in kinds]),
@@ -116,7 +116,7 @@ def test_a_stream_and_a_table(
     assert result(ours, folder) == rows_of(wanted.collect())
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @settings(max_examples=MANY or 1, phases=[Phase.explicit, Phase.generate])
 @given(
     how=st.sampled_from(stream_stream.KINDS),

@@ -26,7 +26,12 @@ SLOTS = 16
 SLEEP = 1e-4
 SHARE_OF_PAIRS = 0.75  # joined rows of the key that is hot on both sides, of the rows of the left
 LIVE = {"spark.ui.liveUpdate.period": "0"}  # so that Spark counts shuffled bytes at once
-UNITS = {"of_plain": "plain", "of_tuned": "adaptive, tuned", "of_salting": "salting the hot key"}
+UNITS = {
+    "of_plain": "plain",
+    "of_tuned": "adaptive, tuned",
+    "of_forced": "adaptive, tuned and forced",
+    "of_salting": "salting the hot key",
+}
 CASES = ("inner", "full outer", "right aggregated", "three tables", "both sides hot", "no skew")
 SHOWN = ("case", "what", "seconds", ("of plain", "of_plain"), ("max/mean", "max_over_mean"), "shuffled_mb")
 COLUMNS: dict[str, Columns] = {
