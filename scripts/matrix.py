@@ -19,7 +19,7 @@ import sysconfig
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import kafka_jars
@@ -191,7 +191,7 @@ def main() -> int:
         column = Column(title, connector_of(folder), before.files if before else {})
         for file in all_files() if given.all else given.only or selection:
             column.files[file] = run(folder, file)
-            (folder / "column.json").write_text(json.dumps(asdict(column)))
+            (folder / "column.json").write_text(json.dumps(vars(column)))
     columns = [found for folder in sorted(CACHE.iterdir()) if (found := kept(folder))]
     write(table(columns))
     return int(any(column.counts(column.files)["failed"] for column in columns))
