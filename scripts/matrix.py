@@ -119,7 +119,8 @@ class Column:
     def cells(self) -> Iterator[str]:
         """Return what works, by feature."""
         for files in FEATURES.values():
-            yield cell(self.counts(files))
+            run = [file for file in files if file in self.files]
+            yield cell(self.counts(run)) + (", not all run" if run and len(run) < len(files) else "")
         yield self.connector
         yield cell(self.counts(self.files)) if set(all_files()) <= set(self.files) else "not run"
 
