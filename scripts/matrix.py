@@ -1,11 +1,11 @@
 """Run the Spark tests on every supported version of Spark, and write what works into docs/spark/running.md.
 
-python scripts/matrix.py [--all | --failed] [VERSION ...]
+python scripts/matrix.py [--all | --only FILE ...] [VERSION ...]
 
 Every version has an environment of its own in .cache/matrix, with its PySpark; Python and all other packages
 are those of the environment that runs this script: run by another Python, it adds columns to the table.
 Topics of Kafka are tested with the version's own connector (scripts/kafka_jars.py). By default, only the
-tests of the features below are run, with ``--failed`` only files of which a test failed in the last run.
+tests of the features below are run. The results of each file replace earlier ones in the table.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import sysconfig
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import kafka_jars
@@ -88,8 +87,8 @@ def connector_of(folder: Path) -> str:
     return numbers[0] if len(set(numbers)) == 1 else f"{numbers[0]}, in parts"
 
 
-def run(folder: Path, files: Sequence[str]) -> dict[str, Counter[str]]:
-    """Run tests in an environment, and return what came of them by file."""
+def run(folder: Path, file: str) -> Counter[str]:
+    """Run a file of tests in an environment, and return how many passed, failed, were refused or skipped."""
     results = folder / "results.xml"
     results.unlink(missing_ok=True)
     python = python_of(folder)
@@ -100,9 +99,9 @@ def run(folder: Path, files: Sequence[str]) -> dict[str, Counter[str]]:
         "EVENFLOW_KAFKA": str(folder / "kafka"),
     }
     settings.pop("SPARK_HOME", None)
-    command = [str(python), "-m", "pytest", "-n", "0", f"--junitxml={results}"]
-    subprocess.run([*command, *(f"{TESTS}/{file}" for file in files)], cwd=ROOT, env=settings, check=False)
-    return outcomes(results)
+    command = [str(python), "-m", "pytest", "-n", "0", f"--junitxml={results}", f"{TESTS}/{file}"]
+    subprocess.run(command, cwd=ROOT, env=settings, check=False)
+    return Counter(_outcome(case) for case in ET.parse(results).iter("testcase"))
 
 
 @dataclass
@@ -120,7 +119,8 @@ class Column:
     def cells(self) -> Iterator[str]:
         """Return what works, by feature."""
         for files in FEATURES.values():
-            yield cell(self.counts(files))
+            run = [file for file in files if file in self.files]
+            yield cell(self.counts(run)) + (", not all run" if run and len(run) < len(files) else "")
         yield self.connector
         yield cell(self.counts(self.files)) if set(all_files()) <= set(self.files) else "not run"
 
@@ -138,16 +138,6 @@ def kept(folder: Path) -> Column | None:
         return None
     found["files"] = {name: Counter(counts) for name, counts in found["files"].items()}
     return Column(**found)
-
-
-def outcomes(results: Path) -> dict[str, Counter[str]]:
-    """Return for every test file how many of its tests passed, failed, were refused or skipped."""
-    found: dict[str, Counter[str]] = {}
-    for case in ET.parse(results).iter("testcase"):
-        file = re.findall(r"test_\w+", case.get("classname", ""))
-        if file:
-            found.setdefault(f"{file[0]}.py", Counter())[_outcome(case)] += 1
-    return found
 
 
 def _outcome(case: ET.Element) -> str:
@@ -192,20 +182,17 @@ def main() -> int:
     parser.add_argument("versions", nargs="*", default=VERSIONS, help="such as 4.0; without any, all of them")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="all Spark tests instead of a selection")
-    which.add_argument("--failed", action="store_true", help="files of which a test failed in the last run")
+    which.add_argument("--only", action="append", metavar="FILE", help="only this file; may be repeated")
     given = parser.parse_args()
-    selection = sorted({file for listed in FEATURES.values() for file in listed})
+    selection = list(dict.fromkeys(file for listed in FEATURES.values() for file in listed))
     for version in given.versions:
         folder = environment(version)
+        title = f"{pyspark_of(folder)}, Python {PYTHON}"
         before = kept(folder)
-        known = before.files if before and not given.all else {}
-        files = all_files() if given.all else selection
-        if given.failed:
-            files = [file for file, counts in known.items() if counts["failed"]]
-        if files:
-            title = f"{pyspark_of(folder)}, Python {PYTHON}"
-            column = Column(title, connector_of(folder), known | run(folder, files))
-            (folder / "column.json").write_text(json.dumps(asdict(column)))
+        column = Column(title, connector_of(folder), before.files if before else {})
+        for file in all_files() if given.all else given.only or selection:
+            column.files[file] = run(folder, file)
+            (folder / "column.json").write_text(json.dumps(vars(column)))
     columns = [found for folder in sorted(CACHE.iterdir()) if (found := kept(folder))]
     write(table(columns))
     return int(any(column.counts(column.files)["failed"] for column in columns))

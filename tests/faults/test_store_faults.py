@@ -102,8 +102,9 @@ def test_plans_that_follow_streams_on_a_store_that_fails(
     finally:
         proxy.decide = None
     assert sorted(row["number"] for row in found) == list(range(table.num_rows))
-    assert sum(proxy.done.values()) >= 3, proxy.done
-    assert sum(entry.name.endswith(".claim") for entry in open_storage(place).entries("join")) == 6
+    assert sum(proxy.done.values()) >= (1 if fault == "lagging listings" else 3), proxy.done
+    claims = [entry for entry in open_storage(place).entries("join") if entry.name.endswith(".claim")]
+    assert len(claims) == 7  # the last batch has no rows, and moves the watermark
 
 
 @in_make_faults

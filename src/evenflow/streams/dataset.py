@@ -58,14 +58,15 @@ class Dataset(DataFile):
 
 
 def table_file(data: Any, columns: Sequence[str]) -> TableFile:
-    """Return a frame of pandas, Polars or Arrow as a file.
+    """Return a frame of pandas, Polars, Arrow or Spark as a file.
 
     >>> file = table_file(pa.table({"user": ["ann", "bob", "ann"], "page": [1, 2, 3]}), ["user"])
     >>> file.columns(), file.rows()
     (['user'], 3)
     """
     try:
-        table = pa.table(data.select(list(columns)) if isinstance(data, pa.Table) else data[list(columns)])
+        chosen = data.select(list(columns)) if isinstance(data, pa.Table) else data[list(columns)]
+        table = chosen.toArrow() if hasattr(chosen, "toArrow") else pa.table(chosen)
     except pa.ArrowException as error:
         raise EvenflowError(
             f"the columns {', '.join(columns)} cannot be read as Arrow ({error}); give each one type."

@@ -43,6 +43,7 @@ _LAST = f"{_LOG}/_last_checkpoint"
 _CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
 _LIST_EVERY = 50  # sweeps of an object store
 _READERS = 16  # threads that read footers and log entries
+_CREATIONS = 4  # attempts at creating the table
 _CLAIMS = 5  # attempts at committing an epoch while the holder before still commits
 
 T = TypeVar("T")
@@ -156,20 +157,30 @@ class StateTable:
         return number
 
     def _create(self) -> None:
+        """Create the table; Delta does not repeat a conditional write that was not answered."""
         interval = f"interval {max(1, round(self.keep))} seconds"
         created = {"evenflow": VERSION, "keys": self.layout.key_names}
-        with _in_one_sentence(self.storage), contextlib.suppress(DeltaError):  # another process was faster
-            DeltaTable.create(
-                str(self.root),
-                self.layout.schema,
-                description=json.dumps(created),
-                configuration={
-                    "delta.logRetentionDuration": interval,
-                    "delta.deletedFileRetentionDuration": interval,
-                    "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
-                },
-                storage_options=delta_options(self.root),
-            )
+        for attempt in range(_CREATIONS):
+            try:
+                with _in_one_sentence(self.storage), contextlib.suppress(DeltaError):  # another was faster
+                    DeltaTable.create(
+                        str(self.root),
+                        self.layout.schema,
+                        description=json.dumps(created),
+                        configuration={
+                            "delta.logRetentionDuration": interval,
+                            "delta.deletedFileRetentionDuration": interval,
+                            "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
+                        },
+                        storage_options=delta_options(self.root),
+                    )
+            except StorageError:
+                if self.storage.exists(_entry(0)):
+                    return
+                if attempt == _CREATIONS - 1:
+                    raise
+            else:
+                return
 
     def _check_declaration(self, table: DeltaTable) -> None:
         description = read_description(table, self.root)
