@@ -123,7 +123,7 @@ def _processes() -> Row:
             lines = Path(f"/proc/{process}/status").read_text().splitlines()
             status = dict(line.split(":", 1) for line in lines if ":" in line)
             java = parents[process][1] == "java"
-            found["jvm_mb" if java else "python_mb"] += int(status["VmRSS"].split()[0]) / 1000
+            found["jvm_mb" if java else "python_mb"] += int(status.get("VmRSS", "0").split()[0]) / 1000
             found["threads"] += int(status["Threads"]) if java else 0
     return found
 

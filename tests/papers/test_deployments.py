@@ -138,6 +138,12 @@ def test_the_highest_stable_rate_is_found_from_any_guess() -> None:
                 assert len(tried) == 3
 
 
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_rate_without_a_limit_is_one_sentence(answer: bool) -> None:
+    with pytest.raises(EvenflowError, match="no limit was found near 100 messages per second"):
+        highest_stable(lambda rate: answer, 100.0)
+
+
 def test_messages_come_at_the_rate_of_their_window(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     from evenflow.papers.deployments.paced_source import PacedReader, Part

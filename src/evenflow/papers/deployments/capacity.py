@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evenflow.errors import EvenflowError
+
 STEP = 1.06  # between the first two rates, doubled in logarithm until one is stable and one is not
 RESOLUTION = 1.03  # the rate found is stable, and so many times the rate is not
+RANGE = 64.0  # the guess is off by less
 
 
 def highest_stable(stable: Callable[[float], bool], guess: float) -> float:
@@ -28,10 +31,10 @@ def highest_stable(stable: Callable[[float], bool], guess: float) -> float:
     low = high = guess
     step = STEP
     if stable(guess):
-        while stable(high := low * step):
+        while stable(high := _near(guess, low * step)):
             low, step = high, step**2
     else:
-        while not stable(low := high / step):
+        while not stable(low := _near(guess, high / step)):
             high, step = low, step**2
     while high / low > RESOLUTION * (1 + 1e-9):
         middle = (low * high) ** 0.5
@@ -40,3 +43,11 @@ def highest_stable(stable: Callable[[float], bool], guess: float) -> float:
         else:
             high = middle
     return low
+
+
+def _near(guess: float, rate: float) -> float:
+    if not guess / RANGE < rate < guess * RANGE:
+        raise EvenflowError(
+            f"no limit was found near {guess:.4g} messages per second; the machine is too busy to measure it."
+        )
+    return rate

@@ -21,6 +21,8 @@ def load() -> None:
     import pyspark.worker  # noqa: F401
 
     import evenflow as ef
+    import evenflow.papers.deployments.paced_source
+    import evenflow.papers.deployments.serving
     import evenflow.papers.deployments.work
     import evenflow.spark.routing.online_task
 

@@ -5,7 +5,7 @@ For every scheme one query runs (:mod:`.flow`), and goes through this protocol:
 1. Warm-up: two windows at the rate that the workers could serve in all, with messages that cost nothing
    (eight in the first query of a process). The last one is the *empty run*: how long a micro-batch takes that
    does no work.
-2. Warm-up: a window with work, below the predicted capacity (:mod:`.prediction`). It gives a first guess.
+2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
 3. Bisection: a rate is stable if a micro-batch is done before the next is due. Then no message waits for more
    than one batch, and latency does not grow. The faster of two batches counts: a stall is not the rate.
 4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
@@ -174,9 +174,12 @@ class Trial:
         self, flow: Flow, name: str, predicted: float, shared: list[float], loads: tuple[float, ...]
     ) -> Phase:
         """Find the capacity, then let messages come at shares of it."""
-        first, empty = FIRST * predicted, self.empty_seconds
-        seconds = flow.run(self._window(first))[-1].seconds
-        guess = first * (self.interval - empty) / max(seconds - empty, 1e-3)
+        empty = self.empty_seconds
+        paces = [
+            batch.messages / max(batch.seconds - empty, 1e-3)
+            for batch in flow.run(*2 * [self._window(FIRST * predicted)])
+        ]
+        guess = max(paces) * (1 - empty / self.interval)
 
         def stable(rate: float) -> bool:
             return min(batch.seconds for batch in flow.run(*2 * [self._window(rate)])) <= self.interval
