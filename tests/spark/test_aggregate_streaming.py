@@ -228,5 +228,5 @@ def test_many_partitions_of_the_state_are_named(
         aggregate(stream, "user", Profile(), SCHEMA, workers=workers, scheme="key")
     finally:
         rocks.conf.set("spark.sql.shuffle.partitions", partitions)
-    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warned == [] if workers == 2 else "spark.sql.shuffle.partitions is 8 for 1 workers" in warned[0]

@@ -254,7 +254,7 @@ def test_it_is_said_if_plans_come_too_late(
         if steady:  # the batch is as even as its plan said
             rows = replace(rows, rows=np.full(WORKERS, 100_000 // WORKERS))
         made.learn(replace(rows, serial=made.serial))
-    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == (0 if steady else 1)  # once, not in every batch
     assert steady or ("mode='online'" in warnings[0] and "4.50 of the mean" in warnings[0])
 
