@@ -105,6 +105,16 @@ def test_few_values_are_counted_exactly_without_top_k(spark: Any, oldest: None) 
         assert counts == Counter(row.worker for row in rows.collect())
 
 
+def test_a_value_whose_bins_were_merged_is_itself(spark: Any, oldest: None) -> None:
+    for partitions in range(2, 12):  # the mean of their bins is not always exactly 1 or 2
+        rows = spark.range(0, 997, 1, partitions).selectExpr("int(id % 7 % 3) as worker")
+        [found] = rows.agg(frequent.counts_of_few(spark, F.col("worker"), 3, 16_384)).collect()
+        counts: Counter[int] = Counter()
+        for item, count in frequent.counts_in(plain(found[0])):
+            counts[item] += count
+        assert counts == {0: 427, 1: 285, 2: 285}
+
+
 def test_frequent_texts_without_top_k(spark: Any, oldest: None) -> None:
     rows = spark.range(0, 2000, 1, 2).select(F.expr(f"string({HOT})").alias("text"), "id")
     counted = frequent.text_to_count(spark, F.col("text"), F.col("id") / 2000)

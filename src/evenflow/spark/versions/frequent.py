@@ -177,7 +177,7 @@ def counts_in(found: Any) -> Iterator[tuple[int, int]]:
     for pair in found or []:
         value, count = (pair["item"], pair["count"]) if "item" in pair else (pair["x"], pair["y"])
         if value is not None:
-            yield int(value), int(count)
+            yield round(value), round(count)  # bins that were merged are at a mean such as 0.9999999999999999
 
 
 def text_to_count(spark: SparkSession, text: Column, draw: Column) -> Column:
