@@ -11,16 +11,17 @@ Keep imports light: Python workers import this module.
 
 from __future__ import annotations
 
-import os
+import io
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+
+from evenflow.files import replace_file
 
 if TYPE_CHECKING:
     from evenflow.kernels import Float64Array, Int64Array
@@ -32,9 +33,9 @@ _SERVICE = "service.npy"
 
 def write_service(folder: Path, seconds: Float64Array) -> None:
     """Set what a message costs each worker from the next micro-batch on."""
-    draft = folder / f".{uuid4().hex}.npy"
-    np.save(draft, seconds)
-    os.replace(draft, folder / _SERVICE)
+    content = io.BytesIO()
+    np.save(content, seconds)
+    replace_file(folder / _SERVICE, content.getvalue())
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class Serve:
         keys, numbers, created, finished = map(np.concatenate, zip(*parts, strict=True))
         states, counts = np.unique(keys, return_counts=True)
         path = Path(self.folder) / f"{batch:06d}.{worker:05d}.npz"
-        draft = path.with_name(f".{uuid4().hex}.npz")
-        np.savez(draft, keys=keys, numbers=numbers, created=created, finished=finished, began=began)
-        os.replace(draft, path)  # in one step: a task that runs again replaces its file
+        content = io.BytesIO()
+        np.savez(content, keys=keys, numbers=numbers, created=created, finished=finished, began=began)
+        replace_file(path, content.getvalue())  # in one step: a task may run again
         yield pa.RecordBatch.from_arrays([pa.array(states), pa.array(counts)], names=["k", "n"])
 
 
