@@ -66,7 +66,7 @@ def measure(rows: int, keys: int, workers: int, progress: Progress = silent) -> 
         "max_over_mean": float(router.loads.max() * workers / rows),
         "bound": 1.02 + workers / rows,
         "memory": pairs.memory(),
-        "further_homes": int(router.state.counts[OPENED]),
+        "further_homes": int(router.state.totals[OPENED]),
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
     }
 

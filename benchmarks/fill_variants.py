@@ -167,6 +167,7 @@ def _route(
     levels, free, counts = a.levels, a.free, a.counts
     n = levels.size
     counted = 0
+    fresh = 0
     further = 0
     filled = 0
     for i in range(ids.size):
@@ -176,6 +177,7 @@ def _route(
         seen = counts[cell]
         counts[cell] += 1
         counted += 1
+        fresh += 1
         filled += int(seen == 0)
         a.opened[2] = filled
         average = (i + 1) / n
@@ -235,8 +237,8 @@ def _route(
         levels[worker] += 1.0
         free[worker] = max(free[worker], now) + 1.0
         out[i] = worker
-        if counted >= 2 * rules.recent * n:
-            counted = 0
+        if fresh >= rules.recent * n:
+            counted = fresh = 0
             for other_cell in range(counts.size):
                 counts[other_cell] = (counts[other_cell] + 1) // 2
                 counted += counts[other_cell]

@@ -46,7 +46,7 @@ class FillReference(Reference):
         self.weights = [1.0] * self.n
         self.cells = [0] * (512 * self.n)
         self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
-        self.messages = self.since = self.counted = 0
+        self.messages = self.since = self.counted = self.fresh = 0
         self.further = 0  # homes beyond a key's first
         self.votes: list[tuple[int, float]] = [(0, 0.0)] * self.n  # by worker: leading key, lead
         self.reset_table(max(8192, 64 * self.n))
@@ -139,6 +139,7 @@ class FillReference(Reference):
         self.messages += 1
         self.since += 1
         self.counted += 1
+        self.fresh += 1
         now, average, slack = self.clock(), self.since / self.n, self.slack()
 
         entry = self.slots[self.slot_of[key]] if key in self.slot_of else None
@@ -186,9 +187,9 @@ class FillReference(Reference):
         self.vote(worker, key, now)
         self.levels[worker] += self.weights[worker]
         self.free[worker] = max(self.free[worker], now) + self.weights[worker]
-        if self.counted >= 2 * min(500, self.scheme.horizon) / math.sqrt(self.sources) * self.n:
+        if self.fresh >= min(500, self.scheme.horizon) / math.sqrt(self.sources) * self.n:
             self.cells = [(count + 1) // 2 for count in self.cells]
-            self.counted = sum(self.cells)
+            self.counted, self.fresh = sum(self.cells), 0
         return worker
 
     def report(self, report: ef.WorkerReport) -> None:

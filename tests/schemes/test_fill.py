@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.plan.bin_packing import pour, settle
-from evenflow.schemes.fill import FillRouter, new_homes
+from evenflow.schemes.fill import FRESH, FillRouter, new_homes
 from evenflow.schemes.fill_owner import OwnerRouter
 from evenflow.schemes.spelling import parse_schemes
 from reference.fill import FillReference
@@ -367,6 +367,17 @@ def test_several_sources_share_the_homes_they_open() -> None:
     assert joined.route(stream[:1000]).min() >= 0
 
 
+@pytest.mark.parametrize("sources", [1, 5, 100])
+def test_counters_are_halved_at_intervals_also_when_all_of_them_are_filled(sources: int) -> None:
+    n, interval = 4, int(np.ceil(500 * 4 / np.sqrt(sources)))
+    keys = np.random.default_rng(1).integers(0, 2**64, 20_000, dtype=np.uint64)
+    router: Any = ef.scheme("fill").router(n, sources=sources)
+    for part in np.array_split(keys, 7):
+        router.route(part)
+        assert router.state.totals[FRESH] == router.routed % interval
+    assert router.state.cells.all()
+
+
 @given(seed=st.integers(0, 99), n=st.sampled_from([3, 20, 40]), entries=st.sampled_from([3, 40, 8192]))
 def test_adopted_homes_are_kept_beside_ones_own(seed: int, n: int, entries: int) -> None:
     scheme = ef.scheme("fill", queue=1)
@@ -383,7 +394,7 @@ def test_adopted_homes_are_kept_beside_ones_own(seed: int, n: int, entries: int)
             given = {int(worker) for other, worker in zip(*told, strict=True) if int(other) == key}
             mine = before.get(key, [int(first[key])] if key in first else [])
             assert set(after[key]) == given | set(mine)
-    assert sources[0].state.counts[3] == sum(len(homes) - 1 for homes in after.values())
+    assert sources[0].state.totals[3] == sum(len(homes) - 1 for homes in after.values())
     assert len(after) <= entries
     sources[0].route(zipf(0.9, 300, 1000, seed + 1))  # the table is still whole
     sources[0].adopt(*sources[0].further_homes())

@@ -32,8 +32,8 @@ to a worker's share, divided by the number of its homes.
    ``queue``, never stretched: placing it elsewhere costs a table entry but no replica.
 
 Recent rows are counted in an array of 512 counters per worker with one hash (never too low; a counter of 0
-proves that the key is new). The counters are halved when they hold 1000 messages per worker (with s sources
-1000 / sqrt(s)), so that keys that have cooled are forgotten. All memory is bounded by the number of workers:
+proves that the key is new). They are halved every 500 messages per worker (with s sources 500 / sqrt(s)), so
+that keys that have cooled are forgotten. All memory is bounded by the number of workers:
 when the table is full, the least recently used of eight consecutive entries is evicted, and its key falls
 back to its bucket's home.
 
@@ -77,7 +77,7 @@ CELLS = 512  # counters per worker
 BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
 ENTRIES = 64  # table entries per worker
 FEWEST_ENTRIES = 8192
-RECENT = 500  # messages per worker that the counters hold at least
+RECENT = 500  # messages per worker after which the counters are halved
 SETTLED = 100.0  # messages per worker from which the guarantee holds
 EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's load
 DRAIN = 0.75  # of epsilon: how much faster than its share a worker is assumed to serve
@@ -265,7 +265,7 @@ class FillState(NamedTuple):
     weights: Int64Array  # 1 / capacity share: what a row adds to a worker's level and wait
     cells: Int32Array
     buckets: Int32Array
-    counts: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED
+    totals: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED, FRESH
     leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
     lead: Int64Array  # by how many rows, weighted as waits
     homes: Homes
@@ -294,6 +294,7 @@ SINCE = 1  # messages since the levels were reset
 COUNTED = 2  # messages in the cells
 OPENED = 3  # homes beyond a key's first
 FILLED = 4  # cells that are not 0
+FRESH = 5  # messages since the cells were halved
 
 
 def new_homes(workers: int, entries: int | None = None) -> Homes:
@@ -336,7 +337,7 @@ class FillRouter(Router):
             weights=np.full(n, ROW),
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
-            counts=np.zeros(5, np.int64),
+            totals=np.zeros(6, np.int64),
             leader=np.zeros(n, np.uint64),
             lead=np.zeros(n, np.int64),
             homes=new_homes(n),
@@ -375,7 +376,7 @@ class FillRouter(Router):
         return self._waits() / ROW
 
     def _waits(self) -> Int64Array:
-        now = _now(self.state.counts[SINCE] / self.state.free.size, self.scheme.epsilon)
+        now = _now(self.state.totals[SINCE] / self.state.free.size, self.scheme.epsilon)
         result: Int64Array = np.maximum(self.state.free - now, 0)
         return result
 
@@ -409,17 +410,17 @@ class FillRouter(Router):
             cells, buckets = np.repeat((cells + 1) // 2, 2), np.repeat(buckets, 2)
         wider = new_homes(self.workers)
         if wider.keys.size > homes.keys.size:
-            _join_homes(wider, homes, state.counts[MESSAGES], np.empty(self.workers, np.int32))
+            _join_homes(wider, homes, state.totals[MESSAGES], np.empty(self.workers, np.int32))
             homes = wider
         self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
-        state.counts[COUNTED], state.counts[FILLED] = cells.sum(), np.count_nonzero(cells)
+        state.totals[COUNTED], state.totals[FILLED] = cells.sum(), np.count_nonzero(cells)
 
     def _restart(self, waits: Int64Array) -> None:
         """Forget the loads, but not what waits."""
         self.state.levels[:] = 0
         self.state.free[:] = waits
         self.state.lead[:] = 0
-        self.state.counts[SINCE] = 0
+        self.state.totals[SINCE] = 0
 
     def bucket_weights(self) -> Float64Array:
         """Return the recent messages of each bucket."""
@@ -453,8 +454,8 @@ class FillRouter(Router):
     def adopt(self, keys: UInt64Array, workers: Int32Array) -> None:
         """Add homes that other sources opened; those of this source are kept as they are."""
         state = self.state
-        _adopt(state.homes, keys, workers, state.buckets, self.place.salt, state.counts[MESSAGES])
-        state.counts[OPENED] = _further_homes(state.homes)
+        _adopt(state.homes, keys, workers, state.buckets, self.place.salt, state.totals[MESSAGES])
+        state.totals[OPENED] = _further_homes(state.homes)
 
     @staticmethod
     def merged(routers: Sequence[FillRouter]) -> FillRouter:
@@ -475,29 +476,29 @@ class FillRouter(Router):
             joined.state.loads[:] += state.loads
             joined.state.levels[:] += state.levels
             joined.state.cells[:] += state.cells
-            joined.state.counts[:] += state.counts
-            _join_homes(joined.state.homes, state.homes, joined.state.counts[MESSAGES], room)
+            joined.state.totals[:] += state.totals
+            _join_homes(joined.state.homes, state.homes, joined.state.totals[MESSAGES], room)
         if len(routers) > 1:
-            joined.state.counts[OPENED] = _further_homes(joined.state.homes)
-            joined.state.counts[FILLED] = np.count_nonzero(joined.state.cells)
+            joined.state.totals[OPENED] = _further_homes(joined.state.homes)
+            joined.state.totals[FILLED] = np.count_nonzero(joined.state.cells)
             joined.state.lead[:] = 0
-        joined.state.free[:] = waits + _now(joined.state.counts[SINCE] / joined.workers, first.scheme.epsilon)
+        joined.state.free[:] = waits + _now(joined.state.totals[SINCE] / joined.workers, first.scheme.epsilon)
         return joined
 
     def _learn(self, others: Sequence[FillRouter], share: float) -> None:
         joined = FillRouter.merged(others).state
         cells = np.ceil(joined.cells * share).astype(np.int32)
-        joined.homes.used[:] -= joined.counts[MESSAGES]
-        past = share * float(joined.counts[SINCE])
+        joined.homes.used[:] -= joined.totals[MESSAGES]
+        past = share * float(joined.totals[SINCE])
         carried = share * min(1.0, CARRIED * self.workers / max(1.0, past))
-        since = round(carried * joined.counts[SINCE])
+        since = round(carried * joined.totals[SINCE])
         self.state = joined._replace(
             loads=self.state.loads,
             levels=(joined.levels * carried).astype(np.int64),
             free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # nothing waits
             cells=cells,
-            counts=np.array(
-                [0, since, cells.sum(), joined.counts[OPENED], np.count_nonzero(cells)], np.int64
+            totals=np.array(
+                [0, since, cells.sum(), joined.totals[OPENED], np.count_nonzero(cells), 0], np.int64
             ),
             lead=np.zeros(self.workers, np.int64),
         )
@@ -834,12 +835,12 @@ def _route(
 ) -> None:
     levels, free, homes, cells = state.levels, state.free, state.homes, state.cells
     n = levels.size
-    messages, since, counted = state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED]
-    further, filled = state.counts[OPENED], state.counts[FILLED]
+    messages, since, counted = state.totals[MESSAGES], state.totals[SINCE], state.totals[COUNTED]
+    further, filled, fresh = state.totals[OPENED], state.totals[FILLED], state.totals[FRESH]
     stretch, stretch_of = 1.0, (-1, -1)  # for these numbers of homes and of cells
     start = 0
     while start < keys.size:
-        until_halved = max(1, int(np.ceil(2 * recent * n - counted)))
+        until_halved = max(1, int(np.ceil(recent * n - fresh)))
         end = min(start + AHEAD, start + until_halved, keys.size)
         block, taken = keys[start:end], out[start:end]
         filled_then = filled + _look_ahead(state, block, salt, ahead)
@@ -906,11 +907,12 @@ def _route(
         messages += block.size
         since += block.size
         counted += block.size
-        if counted >= 2 * recent * n:
-            counted = _halve(cells)
+        fresh += block.size
+        if fresh >= recent * n:
+            counted, fresh = _halve(cells), 0
         start = end
-    state.counts[MESSAGES], state.counts[SINCE], state.counts[COUNTED] = messages, since, counted
-    state.counts[OPENED], state.counts[FILLED] = further, filled
+    state.totals[MESSAGES], state.totals[SINCE], state.totals[COUNTED] = messages, since, counted
+    state.totals[OPENED], state.totals[FILLED], state.totals[FRESH] = further, filled, fresh
 
 
 @inlined
