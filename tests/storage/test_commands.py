@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from evenflow.cli import main
 from evenflow.errors import EvenflowError
 from evenflow.storage import Location, open_storage
 from evenflow.streams import FileStream, open_stream
-from storage.s3_server import SECRET, Request, S3Server
+from extent import in_make_faults
+from storage.s3_server import SECRET, Request, S3Server, versitygw
 
 
 @pytest.fixture
@@ -127,9 +129,40 @@ def test_doctor_tries_out_a_store(place: Location, moto: S3Server) -> None:
 
 
 def test_doctor_says_what_is_missing(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = run("doctor", "--storage", "s3://there-is-no-such-bucket/x", "--json")
-    last = json.loads(found.stdout)[-1]
-    assert (last["what"], last["ok"]) == ("storage: write", False)
-    assert SECRET not in found.output
+    assert "(NoSuchBucket: " in refused("s3://there-is-no-such-bucket/x")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setenv("AWS_ENDPOINT", nobody)
+    assert f"(no answer from {nobody})" in refused(f"{place}/a")
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    assert "if the server has no TLS, set AWS_ALLOW_HTTP=true" in refused(f"{place}/b")
     found = run("doctor", "--storage", "hdfs://name/x", "--json")
     assert "hdfs is not supported" in json.loads(found.stdout)[-1]["to_do"]
+
+
+@in_make_faults
+def test_doctor_on_a_server_that_checks_signatures(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    if versitygw() is None:
+        pytest.skip("versitygw is not here; make faults installs it where there is Go")
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    place = str(s3.bucket())
+    checks = json.loads(run("doctor", "--storage", place, "--json").stdout)
+    assert all(check["ok"] for check in checks if check["what"].startswith("storage"))
+    assert "(NoSuchBucket: " in refused("s3://there-is-no-such-bucket/x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"not {SECRET}")
+    assert "(SignatureDoesNotMatch: " in refused(f"{place}/a")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    assert "No user exists with the provided access key ID" in refused(f"{place}/b")
+
+
+def refused(url: str) -> str:
+    """Return the sentence of the doctor about a storage that cannot be written, opened for the first time."""
+    found = run("doctor", "--storage", url, "--json")
+    last = json.loads(found.stdout)[-1]
+    assert (last["what"], last["ok"], found.exit_code) == ("storage: write", False, 1)
+    assert SECRET not in found.output
+    assert last["to_do"].startswith(f"cannot write {url}/")
+    assert "\n" not in last["to_do"]
+    return str(last["to_do"])
