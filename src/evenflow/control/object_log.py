@@ -1,9 +1,9 @@
 """The log of a control directory in an object store, whose objects cannot be appended to.
 
 Every process that writes has an object of its own below ``log/``, a segment, which it writes anew with each
-note, and starts another when it is full. No batch waits for a listing: every so many notes, the writer lists
-the segments, condenses the oldest to ``history.jsonl`` and deletes them. Keep imports light: Python workers
-import this module.
+note, and starts another when it is full. Every so many notes, a writer lists the segments, condenses the
+oldest to ``history.jsonl`` and deletes them; tasks leave that to the driver. Keep imports light: Python
+workers import this module.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ObjectLog:
         self._content = b""
         self._begun = time.monotonic()
 
-    def append(self, line: bytes) -> None:
+    def append(self, line: bytes, *, tidy: bool = True) -> None:
         """Add a line to the segment of this process; if that fails, it is written with the next one."""
         with self._lock:
             if self._process != os.getpid():
@@ -58,7 +58,7 @@ class ObjectLog:
             self._content += line
             self.storage.put(self._name, self._content)
             self._written += 1
-            if self._written % CLEAN_EVERY == 0:
+            if tidy and self._written % CLEAN_EVERY == 0:
                 self._clean()
 
     def notes(self) -> Iterator[dict[str, Any]]:

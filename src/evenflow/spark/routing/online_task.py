@@ -78,7 +78,8 @@ class OnlineRouting:
         values = {name: value for name, value in asdict(report).items() if isinstance(value, np.ndarray)}
         told = {name: _rounded(value) for name, value in values.items()}
         decision = {name: _rounded(value) for name, value in router.heard.items()}
-        return lambda: control.note("report", operator=self.operator, batch=batch, **told, decision=decision)
+        note = {"event": "report", "operator": self.operator, "batch": batch, **told, "decision": decision}
+        return lambda: control.note_all([note], tidy=False)
 
 
 def _rounded(values: Any) -> list[float]:
