@@ -106,6 +106,23 @@ class S3Server:
 
 
 @contextmanager
+def ranges_read(server: S3Server) -> Iterator[list[int]]:
+    """Collect the bytes of each request for a part of an object, in this process's server."""
+    lengths = list[int]()
+
+    def note(request: Request) -> None:
+        if asked := request.environ.get("HTTP_RANGE"):
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            lengths.append(int(last) - int(first) + 1)
+
+    server.fault = note
+    try:
+        yield lengths
+    finally:
+        server.fault = None
+
+
+@contextmanager
 def moto_server() -> Iterator[S3Server]:
     """Run moto in a thread."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app

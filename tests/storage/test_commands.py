@@ -22,7 +22,7 @@ from evenflow.errors import EvenflowError
 from evenflow.storage import Location, open_storage
 from evenflow.streams import FileStream, open_stream
 from extent import in_make_faults
-from storage.s3_server import SECRET, Request, S3Server, versitygw
+from storage.s3_server import SECRET, Request, S3Server, ranges_read, versitygw
 
 
 @pytest.fixture
@@ -81,20 +81,10 @@ def test_a_part_of_a_large_object_is_read_by_ranges(place: Location, moto: S3Ser
     assert isinstance(stream, FileStream)
     assert stream.messages == 20_000
     moto.requests.clear()
-    bytes_read = 0
-
-    def count(request: Request) -> None:
-        nonlocal bytes_read
-        first, _, last = request.environ.get("HTTP_RANGE", "bytes=0-0").removeprefix("bytes=").partition("-")
-        bytes_read += int(last) - int(first) + 1
-
-    moto.fault = count
-    try:
+    with ranges_read(moto) as lengths:
         assert sum(chunk.ids.size for chunk in stream.beginnings([2000])) == 2000
-    finally:
-        moto.fault = None
     assert {method for method, _ in moto.requests} <= {"GET", "HEAD"}
-    assert 0 < bytes_read < len(sink.getvalue()) / 2, (bytes_read, len(sink.getvalue()))
+    assert 0 < sum(lengths) < len(sink.getvalue()) / 2, (lengths, len(sink.getvalue()))
 
 
 def test_delta_tables_and_what_is_not_there(place: Location) -> None:
