@@ -82,15 +82,12 @@ class Control:
         """Append an event to the log."""
         self.note_all([{"event": event, **fields}])
 
-    def note_all(self, events: Iterable[dict[str, Any]], *, tidy: bool = True) -> None:
-        """Append several events to the log, in one write.
-
-        Without ``tidy``, old notes in an object store stay: a task, whose batch waits for it, lists nothing.
-        """
+    def note_all(self, events: Iterable[dict[str, Any]]) -> None:
+        """Append several events to the log, in one write."""
         now = round(time.time(), 3)
         lines = [json.dumps({"time": now, **event}, default=str) + "\n" for event in events]
         with contextlib.suppress(OSError):
-            self.log.append("".join(lines).encode(), tidy=tidy)
+            self.log.append("".join(lines).encode())
 
     def notes(self, event: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield the events of the log, oldest first; malformed lines are skipped."""

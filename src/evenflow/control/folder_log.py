@@ -21,7 +21,7 @@ class FolderLog:
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def append(self, line: bytes, *, tidy: bool = True) -> None:
+    def append(self, line: bytes) -> None:
         """Append a line, in a single write, so that lines of several processes do not interleave."""
         path = self.folder / LOG
         self.folder.mkdir(parents=True, exist_ok=True)

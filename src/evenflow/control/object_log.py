@@ -1,8 +1,8 @@
 """The log of a control directory in an object store, whose objects cannot be appended to.
 
 Every process that writes has an object of its own below ``log/``, a segment, which it writes anew with each
-note, and starts another when it is full. Every so many notes, a thread of the driver lists the segments,
-condenses the oldest to ``history.jsonl`` and deletes them; nobody waits for it. Keep imports light: Python
+note, and starts another when it is full. Every so many notes, a thread lists the segments, condenses the
+oldest to ``history.jsonl`` and deletes them; no batch waits for it. Keep imports light: Python
 workers import this module.
 """
 
@@ -48,7 +48,7 @@ class ObjectLog:
         self._content = b""
         self._begun = time.monotonic()
 
-    def append(self, line: bytes, *, tidy: bool = True) -> None:
+    def append(self, line: bytes) -> None:
         """Add a line to the segment of this process; if that fails, it is written with the next one."""
         with self._lock:
             if self._process != os.getpid():
@@ -59,7 +59,7 @@ class ObjectLog:
             self._content += line
             self.storage.put(self._name, self._content)
             self._written += 1
-            if tidy and self._written % CLEAN_EVERY == 0 and not self._tidying.is_alive():
+            if self._written % CLEAN_EVERY == 0 and not self._tidying.is_alive():
                 self._tidying = threading.Thread(target=self._tidy, name="evenflow log", daemon=True)
                 self._tidying.start()
 

@@ -71,7 +71,7 @@ class TimedFunction:
             "worker": 0 if task is None else task.partitionId(), "rows": rows, "seconds": round(seconds, 6),
         }  # fmt: skip
         control = Control(self.folder)
-        control.note_all([note], tidy=False)
+        control.note_all([note])
         if self.heard and task is not None and batch is not None:
             _keep(control, _file(str(task.getLocalProperty(QUERY_ID)), task.partitionId()), note)
 

@@ -78,8 +78,7 @@ class OnlineRouting:
         values = {name: value for name, value in asdict(report).items() if isinstance(value, np.ndarray)}
         told = {name: _rounded(value) for name, value in values.items()}
         decision = {name: _rounded(value) for name, value in router.heard.items()}
-        note = {"event": "report", "operator": self.operator, "batch": batch, **told, "decision": decision}
-        return lambda: control.note_all([note], tidy=False)
+        return lambda: control.note("report", operator=self.operator, batch=batch, **told, decision=decision)
 
 
 def _rounded(values: Any) -> list[float]:
