@@ -162,8 +162,8 @@ def versity_server(command: str) -> Iterator[S3Server]:
         data.mkdir()
         meta = [] if _has_attributes(root) else ["--sidecar", str(data)]
         process = subprocess.Popen(
-            [command, "--access", ACCESS, "--secret", SECRET, "--port", f"127.0.0.1:{port}", "posix", *meta,
-             str(root)],
+            [command, "--port", f"127.0.0.1:{port}", "posix", *meta, str(root)],
+            env={**os.environ, "ROOT_ACCESS_KEY": ACCESS, "ROOT_SECRET_KEY": SECRET},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         server.endpoint = f"http://127.0.0.1:{port}"
