@@ -67,7 +67,7 @@ def run(*, quick: bool = False, progress: Progress = silent, only: Collection[st
             if "cpu" in only:
                 rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, progress)
             if "slices" in only:
-                rows += slices(few, 400_000 // part, rounds, progress)
+                rows += slices(few, 1_600_000 // part, rounds, progress)
             if "stream" in only:
                 rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
     return rows
