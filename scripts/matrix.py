@@ -5,7 +5,8 @@ python scripts/matrix.py [--all | --only FILE ...] [VERSION ...]
 Every version has an environment of its own in .cache/matrix, with its PySpark; Python and all other packages
 are those of the environment that runs this script: run by another Python, it adds columns to the table.
 Topics of Kafka are tested with the version's own connector (scripts/kafka_jars.py). By default, only the
-tests of the features below are run. The results of each file replace earlier ones in the table.
+tests of the features below are run, all in one session. The results of each file replace earlier ones in the
+table; columns of the page without results in .cache/matrix stay as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import sysconfig
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +45,7 @@ FEATURES = {  # files in tests/spark
 }
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TESTS = "tests/spark"
-LAST_ROWS = ("Kafka connector", "all tests of Spark")
+ROWS = (*FEATURES, "Kafka connector", "all tests of Spark")
 REFUSED = "refused: "
 
 
@@ -87,8 +88,8 @@ def connector_of(folder: Path) -> str:
     return numbers[0] if len(set(numbers)) == 1 else f"{numbers[0]}, in parts"
 
 
-def run(folder: Path, file: str) -> Counter[str]:
-    """Run a file of tests in an environment, and return how many passed, failed, were refused or skipped."""
+def run(folder: Path, files: Iterable[str]) -> dict[str, Counter[str]]:
+    """Run files of tests in an environment; return how many of each passed, failed, were refused, skipped."""
     results = folder / "results.xml"
     results.unlink(missing_ok=True)
     python = python_of(folder)
@@ -99,9 +100,14 @@ def run(folder: Path, file: str) -> Counter[str]:
         "EVENFLOW_KAFKA": str(folder / "kafka"),
     }
     settings.pop("SPARK_HOME", None)
-    command = [str(python), "-m", "pytest", "-n", "0", f"--junitxml={results}", f"{TESTS}/{file}"]
+    tests = [f"{TESTS}/{file}" for file in files]
+    command = [str(python), "-m", "pytest", "-n", "0", f"--junitxml={results}", *tests]
     subprocess.run(command, cwd=ROOT, env=settings, check=False)
-    return Counter(_outcome(case) for case in ET.parse(results).iter("testcase"))
+    found = dict[str, Counter[str]]()
+    for case in ET.parse(results).iter("testcase"):
+        module = (case.get("classname") or case.get("name", "")).split(".")  # tests, spark, test_...
+        found.setdefault(f"{module[2]}.py", Counter())[_outcome(case)] += 1
+    return found
 
 
 @dataclass
@@ -116,13 +122,15 @@ class Column:
         """Return the outcomes of some files."""
         return sum((self.files.get(file, Counter()) for file in files), Counter())
 
-    def cells(self) -> Iterator[str]:
-        """Return what works, by feature."""
+    def cells(self) -> dict[str, str]:
+        """Return what works, by row of the table."""
+        cells = list[str]()
         for files in FEATURES.values():
             run = [file for file in files if file in self.files]
-            yield cell(self.counts(run)) + (", not all run" if run and len(run) < len(files) else "")
-        yield self.connector
-        yield cell(self.counts(self.files)) if set(all_files()) <= set(self.files) else "not run"
+            cells.append(cell(self.counts(run)) + (", not all run" if run and len(run) < len(files) else ""))
+        cells.append(self.connector)
+        cells.append(cell(self.counts(self.files)) if set(all_files()) <= set(self.files) else "not run")
+        return dict(zip(ROWS, cells, strict=True))
 
 
 def all_files() -> list[str]:
@@ -161,19 +169,46 @@ def cell(counts: Counter[str]) -> str:
     return f"{counts['passed']} of {ran}" + (f", {counts['refused']} refused" if counts["refused"] else "")
 
 
-def table(columns: Sequence[Column]) -> str:
-    """Return the table: a line for every feature, a column for every environment."""
-    rows = zip([*FEATURES, *LAST_ROWS], *(column.cells() for column in columns), strict=True)
-    heads = ["tests that pass", *(column.title for column in columns)]
+def table(columns: dict[str, dict[str, str]]) -> str:
+    """Return the table: a line for every feature, a column for every environment.
+
+    >>> print(table({"4.0.5": {"`apply`": "3 of 3"}}).splitlines()[4])
+    | `apply` | 3 of 3 |
+    """
+    heads = ["tests that pass", *columns]
+    rows = [[row, *(cells.get(row, "not run") for cells in columns.values())] for row in ROWS]
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write(lines: str) -> None:
-    """Put the table between its markers on the page."""
+def columns_in(lines: str) -> dict[str, dict[str, str]]:
+    """Return the columns of a table.
+
+    >>> columns_in(table({"4.0.5": {"`apply`": "3 of 3"}}))["4.0.5"]["`apply`"]
+    '3 of 3'
+    """
+    heads, _, *rows = [line.strip("| ").split(" | ") for line in lines.strip().splitlines()]
+    return {title: {row[0]: row[number] for row in rows} for number, title in enumerate(heads) if number > 0}
+
+
+def _environment_of(title: str) -> tuple[str, ...]:
+    """Return the minor versions of PySpark and Python of a column.
+
+    >>> _environment_of("4.0.5, Python 3.11")
+    ('4', '0', '3.11')
+    """
+    spark, _, python = title.partition(", Python ")
+    return (*spark.split(".")[:2], python)
+
+
+def write(columns: dict[str, dict[str, str]]) -> None:
+    """Put the columns in the table on the page, in the place of older ones of the same environment."""
     before, rest = PAGE.read_text().split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{lines}\n{END}{after}")
+    lines, after = rest.split(END)
+    newest = {_environment_of(title): title for title in [*columns_in(lines), *columns]}
+    cells = columns_in(lines) | columns
+    shown = {newest[key]: cells[newest[key]] for key in sorted(newest, key=lambda key: key[::-1])}
+    PAGE.write_text(f"{before}{BEGIN}\n{table(shown)}\n{END}{after}")
 
 
 def main() -> int:
@@ -190,11 +225,10 @@ def main() -> int:
         title = f"{pyspark_of(folder)}, Python {PYTHON}"
         before = kept(folder)
         column = Column(title, connector_of(folder), before.files if before else {})
-        for file in all_files() if given.all else given.only or selection:
-            column.files[file] = run(folder, file)
-            (folder / "column.json").write_text(json.dumps(vars(column)))
+        column.files |= run(folder, all_files() if given.all else given.only or selection)
+        (folder / "column.json").write_text(json.dumps(vars(column)))
     columns = [found for folder in sorted(CACHE.iterdir()) if (found := kept(folder))]
-    write(table(columns))
+    write({column.title: column.cells() for column in columns})
     return int(any(column.counts(column.files)["failed"] for column in columns))
 
 

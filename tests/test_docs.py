@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import typer.main
 import evenflow as ef
 from benchmarks.__main__ import main as studies
 from evenflow.cli import main
+from evenflow.testing import OWN_FOLDERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -37,6 +39,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     for link in LINK.findall(page.read_text()):
         if "://" not in link:
             assert (page.parent / link).exists(), link
+
+
+def test_the_image_is_made_of_what_is_there_and_has_the_folders_of_the_tested_cluster() -> None:
+    image = (ROOT / "docker" / "Dockerfile").read_text()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", image, flags=re.MULTILINE)
+    assert copied
+    assert all((ROOT / source).exists() for sources in copied for source in sources.split())
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(re.findall(r"/opt/evenflow\[(\w+)\]", image)) <= set(extras)
+    assert set(re.findall(r"/var/spark/(\w+)", image)) == set(OWN_FOLDERS)
 
 
 def test_every_page_is_in_the_menu() -> None:

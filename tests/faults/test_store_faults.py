@@ -23,6 +23,7 @@ from storage.s3_server import SECRET, S3Server, versity_server, versitygw
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 LIMITS = {"timeout": "2s", "max_retries": "6", "retry_timeout": "30s"}
+SHORT_LIMITS = {"timeout": "1s", "max_retries": "1", "retry_timeout": "3s"}
 BATCHES = 8
 FAULTS: dict[str, Fault] = {
     "throttled": at_random("503", 0.25),
@@ -116,8 +117,7 @@ def test_a_store_that_stays_away_stops_the_query(
     """It stops with a sentence that names the store, and goes on from there when it is started again."""
     table, sunk = numbers(4), Sunk()
     proxy.decide, proxy.done = None, {}
-    limits = {"timeout": "1s", "max_retries": "1", "retry_timeout": "3s"}
-    root = Location(proxy.bucket(), limits) / "state"
+    root = Location(proxy.bucket(), SHORT_LIMITS) / "state"
     options: dict[str, Any] = {"state": root, "checkpoint": tmp_path / "checkpoint"}
     batches = cut(table)
     write_batches(tmp_path / "in", batches[:2])
@@ -141,3 +141,45 @@ def test_a_store_that_stays_away_stops_the_query(
     finish(start(spark, tmp_path, sunk, **options))
     assert [batch for batch, _ in sunk.calls] == [0, 1, 2, 3]
     assert held(read_state(spark, root)) == totals(table) == sunk.last()
+
+
+@in_make_faults
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", ["503", "hang", "cut"])
+def test_plans_of_a_store_that_stays_away(
+    spark: Any, tmp_path: Path, proxy: Proxy, no_broadcast: None, fault: str
+) -> None:
+    """One stream goes on by hash. Two stop with a sentence, since their rows wait where plans say, and go on
+    when they are started again."""
+    place, table = Location(proxy.bucket(), SHORT_LIMITS), numbers(6)
+    batches = cut(table)
+    proxy.decide = None
+    write_batches(tmp_path / "in", batches[:2])
+    write_streams(tmp_path, range(2))
+    left, right, near = near_streams(spark, tmp_path)
+    rows = read_batches(spark, tmp_path / "in", STREAM, 1)
+    even = rows.transform(balance("key", workers=3, control=place / "balance"))
+    joined = join(left, right, "k", "left", condition=near, control=place / "join")
+    run_on(even, tmp_path, "even")
+    run_on(joined, tmp_path, "ours")
+    proxy.decide = at_random(fault, 1.0)
+    try:
+        write_batches(tmp_path / "in", batches[2:4], first=2)
+        write_streams(tmp_path, range(2, 4))
+        run_on(even, tmp_path, "even")
+        assert written(spark, tmp_path / "even") == list(range(4 * batches[0].num_rows))
+        with pytest.raises(Exception, match=r"cannot (read|write) s3://") as stopped:
+            run_on(joined, tmp_path, "ours")
+        assert str(place) in str(stopped.value)
+        assert SECRET not in str(stopped.value)
+    finally:
+        proxy.decide = None
+    write_batches(tmp_path / "in", batches[4:], first=4)
+    write_streams(tmp_path, range(4, 6))
+    run_on(even, tmp_path, "even")
+    assert written(spark, tmp_path / "even") == list(range(table.num_rows))
+    assert run_on(joined, tmp_path, "ours") == run_on(plain(left, right, near, "left"), tmp_path, "plain")
+
+
+def written(spark: Any, folder: Path) -> list[int]:
+    return sorted(row["number"] for row in spark.read.parquet(str(folder)).collect())

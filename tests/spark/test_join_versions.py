@@ -30,7 +30,7 @@ from evenflow.spark.joining.join_replanner import StreamsReplanner
 from evenflow.spark.joining.plan_versions import MAX_VERSIONS, PlanVersions, Reach
 from evenflow.spark.joining.stream_plans import StreamPlans, empty_plan
 from evenflow.spark.replanning.batch_stats import BatchStats
-from evenflow.storage import open_storage
+from evenflow.storage import Entry, Storage, open_storage
 from extent import ALL
 from storage.s3_server import S3Server
 
@@ -166,6 +166,7 @@ def test_plans_wait_for_their_time_and_are_forgotten(folder: Path) -> None:
                 versions.mark("left")(pa.array([number * SECOND]))
         passed = (number - 5) * SECOND if number > 60 else None
         plans.write(number, grids(rng, None), query="query", batch=number, watermark=passed)
+        versions.forget_claims("query", number)
     assert lists[3] == [0]  # no row was seen yet
     assert lists[4] == [0, 4]
     assert max(map(len, lists)) == MAX_VERSIONS == len(lists[60])
@@ -186,9 +187,14 @@ def test_a_listing_that_lags_hides_no_plan(moto: S3Server, monkeypatch: pytest.M
     place = moto.bucket() / "control"
     plans = StreamPlans(place, "join", WORKERS)
     versions = PlanVersions(plans, empty_plan(WORKERS), "left", Reach(-SECOND, SECOND))
-    monkeypatch.setattr(type(open_storage(place)), "entries", lambda self, below="": [])
-    lists = []
-    for number in (0, 1, 2, 3, 7, 8):  # batches without rows make no claims
+    listed, lists = list[str](), []
+
+    def lagging(self: Storage, below: str = "") -> list[Entry]:
+        listed.append(below)
+        return []
+
+    monkeypatch.setattr(type(open_storage(place)), "entries", lagging)
+    for number in (0, 1, 2, 3, 7, 8, 16, 32):  # batches without rows make no claims
         batch = MicroBatch("query", number, "", False, False)
         lists.append([version.serial for version in versions.of_batch(batch)])
         monkeypatch.setattr(MicroBatch, "current", staticmethod(lambda batch=batch: batch))
@@ -196,8 +202,22 @@ def test_a_listing_that_lags_hides_no_plan(moto: S3Server, monkeypatch: pytest.M
             versions.mark(side)(pa.array([time * SECOND]))
         plans.write(number, grids(rng, None), query="query", batch=number, watermark=None)
     assert lists[-1][:2] == [0, 1]
+    assert listed == []
     starts = [version.start for version in versions.of_batch(batch)]
-    assert starts[1:] == [(10 * number + 6) * SECOND + 1 for number in (0, 1, 2, 3, 7)][-len(starts) + 1 :]
+    added = (0, 1, 2, 3, 7, 8, 16)
+    assert starts[1:] == [(10 * number + 6) * SECOND + 1 for number in added][-len(starts) + 1 :]
+
+
+def test_claims_of_a_join_with_a_table_are_removed_after_the_batch(moto: S3Server) -> None:
+    plans = StreamPlans(moto.bucket() / "control", "join", WORKERS)
+    plans.write(1, empty_plan(WORKERS))
+    moto.requests.clear()
+    for number in range(40):
+        plans.claim(MicroBatch("query", number, f"execution-{number}", False, False))
+    assert not [path for _, path in moto.requests if "list-type" in path]
+    for batch, kept in ((15, 40), (16, 20)):
+        plans.forget_claims(batch)
+        assert len(plans.control.storage.entries("join")) == kept
 
 
 def test_lost_or_damaged_claims_are_a_sentence(folder: Path) -> None:

@@ -15,6 +15,8 @@ from evenflow.kernels import UInt64Array
 from evenflow.schemes.fill import FillRouter
 from evenflow.spark.routing import router_snapshots as snapshots
 from evenflow.spark.routing.router_snapshots import Snapshots
+from evenflow.storage import Location
+from extent import long
 from storage.s3_server import S3Server
 
 WORKERS = 8
@@ -63,15 +65,38 @@ def test_nothing_is_forgotten_over_tiny_batches(tmp_path: Path, name: str, order
         assert not hottest or known_hot(router) >= hottest
 
 
-def test_only_the_first_task_of_a_batch_lists_objects(moto: S3Server) -> None:
+@pytest.mark.parametrize("batches", [40, long(1000)])
+def test_no_batch_lists_objects_and_few_are_kept(moto: S3Server, batches: int) -> None:
+    """Three requests for the first task of a batch and its parts, one for every other one, and no history."""
     kept = Snapshots(moto.bucket() / "online", ef.scheme("fill"), WORKERS)
-    run_batch(kept, 0)
-    kept.load_before(1)
-    moto.requests.clear()
-    assert kept.load_before(1) is not None
-    [(method, path)] = moto.requests
-    assert method == "GET"
-    assert path.endswith("/online/000000000.joined")
+    for batch in range(batches):
+        if batch % 10 in (7, 8):  # no rows
+            continue
+        moto.requests.clear()
+        assert (kept.load_before(batch) is None) == (batch == 0)
+        first = list(moto.requests)
+        moto.requests.clear()
+        assert (kept.load_before(batch) is None) == (batch == 0)
+        again = [(method, path.rpartition("/")[2]) for method, path in moto.requests]
+        assert again == ([("GET", f"{batch - 1:09d}.joined")] if batch else [])
+        for partition in range((batch + 5) % 12):  # one of a dozen batches leaves nothing
+            router = kept.scheme.router(WORKERS, source=partition, sources=12)
+            router.route(keys(batch + partition, 50))
+            kept.save(batch, partition, router)
+        assert not [path for _, path in first if "list-type" in path], (batch, first)
+        assert len(first) <= 3 * (3 + 8) + 12, (batch, first)
+        assert len(kept.storage.entries()) <= 1 + 12
+
+
+def test_a_query_that_starts_again_sweeps_what_killed_tasks_left(tmp_path: Path) -> None:
+    kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
+    for batch in range(3):
+        run_batch(kept, batch)
+    kept.save(0, 7, kept.scheme.router(WORKERS))  # long after its batch
+    snapshots.sweep(Location(tmp_path), 3)
+    assert len(names(tmp_path)) == 5
+    snapshots.sweep(Location(tmp_path), 5)
+    assert names(tmp_path) == ["000000001.joined", *(f"000000002.{part:05d}.part" for part in range(3))]
 
 
 def known_hot(router: ef.Router) -> set[int]:
@@ -99,7 +124,12 @@ def test_a_batch_begins_with_what_the_one_before_learned(tmp_path: Path) -> None
         run_batch(kept, batch)
     assert len(names(tmp_path)) == 4  # the joined file of batch 3 and three parts of batch 4
     kept.load_before(7)  # batches 5 and 6 had no rows
-    assert names(tmp_path) == ["000000004.joined"]
+    assert names(tmp_path) == ["000000006.joined"]
+    router = kept.scheme.router(WORKERS)
+    router.route(keys(0))
+    kept.save(7, 0, router)
+    assert isinstance(kept.load_before(99), FillRouter)  # found by a listing
+    assert names(tmp_path) == ["000000098.joined"]
 
 
 def test_what_a_batch_begins_with_never_changes(tmp_path: Path) -> None:

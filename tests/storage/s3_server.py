@@ -106,6 +106,23 @@ class S3Server:
 
 
 @contextmanager
+def ranges_read(server: S3Server) -> Iterator[list[int]]:
+    """Collect the bytes of each request for a part of an object, in this process's server."""
+    lengths = list[int]()
+
+    def note(request: Request) -> None:
+        if asked := request.environ.get("HTTP_RANGE"):
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            lengths.append(int(last) - int(first) + 1)
+
+    server.fault = note
+    try:
+        yield lengths
+    finally:
+        server.fault = None
+
+
+@contextmanager
 def moto_server() -> Iterator[S3Server]:
     """Run moto in a thread."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -145,8 +162,8 @@ def versity_server(command: str) -> Iterator[S3Server]:
         data.mkdir()
         meta = [] if _has_attributes(root) else ["--sidecar", str(data)]
         process = subprocess.Popen(
-            [command, "--access", ACCESS, "--secret", SECRET, "--port", f"127.0.0.1:{port}", "posix", *meta,
-             str(root)],
+            [command, "--port", f"127.0.0.1:{port}", "posix", *meta, str(root)],
+            env={**os.environ, "ROOT_ACCESS_KEY": ACCESS, "ROOT_SECRET_KEY": SECRET},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         server.endpoint = f"http://127.0.0.1:{port}"

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import pickle
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from evenflow.cli import main
 from evenflow.errors import EvenflowError
 from evenflow.storage import Location, open_storage
 from evenflow.streams import FileStream, open_stream
-from storage.s3_server import SECRET, Request, S3Server
+from extent import in_make_faults
+from storage.s3_server import SECRET, Request, S3Server, ranges_read, versitygw
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -106,20 +108,10 @@ def test_a_part_of_a_large_object_is_read_by_ranges(place: Location, moto: S3Ser
     assert isinstance(stream, FileStream)
     assert stream.messages == 20_000
     moto.requests.clear()
-    bytes_read = 0
-
-    def count(request: Request) -> None:
-        nonlocal bytes_read
-        first, _, last = request.environ.get("HTTP_RANGE", "bytes=0-0").removeprefix("bytes=").partition("-")
-        bytes_read += int(last) - int(first) + 1
-
-    moto.fault = count
-    try:
+    with ranges_read(moto) as lengths:
         assert sum(chunk.ids.size for chunk in stream.beginnings([2000])) == 2000
-    finally:
-        moto.fault = None
     assert {method for method, _ in moto.requests} <= {"GET", "HEAD"}
-    assert 0 < bytes_read < len(sink.getvalue()) / 2, (bytes_read, len(sink.getvalue()))
+    assert 0 < sum(lengths) < len(sink.getvalue()) / 2, (lengths, len(sink.getvalue()))
 
 
 def test_delta_tables_and_what_is_not_there(place: Location) -> None:
@@ -154,9 +146,40 @@ def test_doctor_tries_out_a_store(place: Location, moto: S3Server) -> None:
 
 
 def test_doctor_says_what_is_missing(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = run("doctor", "--storage", "s3://there-is-no-such-bucket/x", "--json")
-    last = json.loads(found.stdout)[-1]
-    assert (last["what"], last["ok"]) == ("storage: write", False)
-    assert SECRET not in found.output
+    assert "(NoSuchBucket: " in refused("s3://there-is-no-such-bucket/x")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setenv("AWS_ENDPOINT", nobody)
+    assert f"(no answer from {nobody})" in refused(f"{place}/a")
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    assert "if the server has no TLS, set AWS_ALLOW_HTTP=true" in refused(f"{place}/b")
     found = run("doctor", "--storage", "hdfs://name/x", "--json")
     assert "hdfs is not supported" in json.loads(found.stdout)[-1]["to_do"]
+
+
+@in_make_faults
+def test_doctor_on_a_server_that_checks_signatures(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    if versitygw() is None:
+        pytest.skip("versitygw is not here; make faults installs it where there is Go")
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    place = str(s3.bucket())
+    checks = json.loads(run("doctor", "--storage", place, "--json").stdout)
+    assert all(check["ok"] for check in checks if check["what"].startswith("storage"))
+    assert "(NoSuchBucket: " in refused("s3://there-is-no-such-bucket/x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"not {SECRET}")
+    assert "(SignatureDoesNotMatch: " in refused(f"{place}/a")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    assert "No user exists with the provided access key ID" in refused(f"{place}/b")
+
+
+def refused(url: str) -> str:
+    """Return the sentence of the doctor about a storage that cannot be written, opened for the first time."""
+    found = run("doctor", "--storage", url, "--json")
+    last = json.loads(found.stdout)[-1]
+    assert (last["what"], last["ok"], found.exit_code) == ("storage: write", False, 1)
+    assert SECRET not in found.output
+    assert last["to_do"].startswith(f"cannot write {url}/")
+    assert "\n" not in last["to_do"]
+    return str(last["to_do"])

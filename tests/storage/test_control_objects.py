@@ -36,6 +36,11 @@ def write(control: Control, number: int, workers: int = 4) -> None:
     control.note(**{name: value for name, value in note.items() if name != "time"})
 
 
+def settle(control: Control) -> None:
+    assert isinstance(control.log, object_log.ObjectLog)
+    control.log.settle()
+
+
 def test_files_and_their_reasons(moto: S3Server) -> None:
     control = Control(moto.bucket() / "control")
     assert not control.exists()
@@ -95,6 +100,7 @@ def test_the_log_stays_small_and_every_note_is_read_once(moto: S3Server) -> None
         if number % 50 == 49:
             seen += [note["batch"] for note in tail.read()]
     assert seen == list(range(batches))
+    settle(control)
     size = sum(entry.size for entry in control.storage.entries())
     assert size < 3 * MAX_LOG_BYTES
     puts = [path for method, path in moto.requests if method == "PUT" and "/log/" in path]
@@ -119,11 +125,13 @@ def test_a_writer_that_dies_while_it_condenses_repeats_nothing(
     try:
         for number in range(100):
             write(control, number)
+        settle(control)
     finally:
         moto.fault = None
     assert control.storage.exists(HISTORY)
     for number in range(100, 250):
         write(control, number)
+    settle(control)
     kept = [note["batches"] for note in control.past() if note["event"] == "past"]
     assert sum(kept) + len(list(control.notes("batch"))) == 250
 

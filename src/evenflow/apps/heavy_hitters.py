@@ -222,9 +222,8 @@ class HeavyHittersApp(App):
             by, setup.workers, setup.scheme, setup.mode, control=setup.control, on_placed=keep_plan,
             plan=setup.plan,
         )  # fmt: skip
-        return rows.transform(balanced).mapInArrow(
-            with_timing(Summarise(self.capacity), setup.control), f"worker int, {self.schema}"
-        )
+        summarise = with_timing(Summarise(self.capacity), setup.control, heard=setup.mode == "online")
+        return rows.transform(balanced).mapInArrow(summarise, f"worker int, {self.schema}")
 
     def exam(self, table: DataFrame | None, key: list[str]) -> dict[str | None, int] | None:
         """Return the exact counts of the most frequent keys, if ``check`` is set."""

@@ -1,9 +1,9 @@
 """The log of a control directory in an object store, whose objects cannot be appended to.
 
 Every process that writes has an object of its own below ``log/``, a segment, which it writes anew with each
-note, and starts another when it is full. No batch waits for a listing: every so many notes, the writer lists
-the segments, condenses the oldest to ``history.jsonl`` and deletes them. Keep imports light: Python workers
-import this module.
+note, and starts another when it is full. Every so many notes, a thread lists the segments, condenses the
+oldest to ``history.jsonl`` and deletes them; no batch waits for it. Keep imports light: Python
+workers import this module.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class ObjectLog:
         self._process = os.getpid()
         self._writer = uuid4().hex[:12]
         self._written = 0
+        self._tidying = threading.Thread()
         self._new_segment()
 
     def _new_segment(self) -> None:
@@ -58,8 +59,18 @@ class ObjectLog:
             self._content += line
             self.storage.put(self._name, self._content)
             self._written += 1
-            if self._written % CLEAN_EVERY == 0:
-                self._clean()
+            if self._written % CLEAN_EVERY == 0 and not self._tidying.is_alive():
+                self._tidying = threading.Thread(target=self._tidy, name="evenflow log", daemon=True)
+                self._tidying.start()
+
+    def settle(self) -> None:
+        """Wait until no thread of this process tidies the log."""
+        if self._tidying.is_alive():
+            self._tidying.join()
+
+    def _tidy(self) -> None:
+        with contextlib.suppress(OSError):  # the next one has more to do
+            self._clean()
 
     def notes(self) -> Iterator[dict[str, Any]]:
         """Yield the notes of all writers, oldest first."""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 from evenflow.errors import EvenflowError
 from evenflow.storage.location import Location
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_THREADS = 16  # that make requests at a time
 
 
 class StorageError(EvenflowError, OSError):
@@ -69,6 +75,17 @@ class Storage(ABC):
     def read(self, name: str) -> bytes:
         """Return the content of an object."""
 
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return the contents of objects, None for those that are missing; several requests at a time."""
+
+        def read(name: str) -> bytes | None:
+            try:
+                return self.read(name)
+            except FileNotFoundError:
+                return None
+
+        return at_once(read, names)
+
     @abstractmethod
     def read_version(self, name: str) -> tuple[bytes, str]:
         """Return the content of an object and its version, for `swap`."""
@@ -104,3 +121,15 @@ class Storage(ABC):
         except FileNotFoundError:
             return False
         return True
+
+
+def at_once(read: Callable[[T], U], things: Sequence[T]) -> list[U]:
+    """Return what several threads read, in order.
+
+    >>> at_once(len, ["a", "bb"])
+    [1, 2]
+    """
+    if len(things) < 2:
+        return [read(thing) for thing in things]
+    with ThreadPoolExecutor(min(_THREADS, len(things))) as pool:
+        return list(pool.map(read, things))

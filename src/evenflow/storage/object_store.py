@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from evenflow.errors import first_line
 from evenflow.extras import require
 from evenflow.storage.base import Entry, Storage, StorageError
 from evenflow.storage.location import OBJECT_STORES, Location
@@ -32,6 +31,10 @@ _RETRY = ("max_retries", "retry_timeout")
 _ATTEMPTS = 4  # at a conditional write without an answer
 _PAUSE = 0.2  # seconds, doubled each time
 _QUERY = re.compile(r"\?[^\s\"')]*")  # of a URL: it may hold a signature
+_ANSWER = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
+_MISSING = ("NoSuchKey", "BlobNotFound")  # said of objects
+_SERVER = re.compile(r"https?://[^/\s]+")
+_METADATA = "http://169.254."  # where machines ask for the credentials of their role
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*$")
 
 T = TypeVar("T")
@@ -85,7 +88,7 @@ class ObjectStore(Storage):
             try:
                 written = self._obstore.put(self._store, name, content, mode=mode, use_multipart=False)
                 return str(written["e_tag"])
-            except (AlreadyExistsError, PreconditionError, NotFoundError):
+            except (AlreadyExistsError, PreconditionError, NotFoundError, FileNotFoundError):
                 return self._own(name, content)
             except GenericError as error:  # the answer may be lost
                 own = self._own(name, content)
@@ -170,17 +173,19 @@ class ObjectStore(Storage):
         self.requests += 1
         try:
             return call()
-        except (FileNotFoundError, NotFoundError):
+        except (FileNotFoundError, NotFoundError) as error:
+            answer = _ANSWER.search(str(error))
+            if verb == "write" or (answer is not None and answer[1] not in _MISSING):  # such as the bucket
+                raise self._failed(verb, name, error) from None
             raise FileNotFoundError(f"there is no {self.location / name}") from None
         except Exception as error:
             raise self._failed(verb, name, error) from None
 
     def _failed(self, verb: str, name: str, error: BaseException) -> StorageError:
         """Return the error of a request: what the store said, without secrets."""
-        said = without_secrets(first_line(error), self.location)
-        place = self.location / name if name else self.location
+        place, said = self.location / name if name else self.location, explained(error, self.location)
         return StorageError(
-            f"cannot {verb} {place} ({said[:300].rstrip('. ')}); check that the bucket exists, that its "
+            f"cannot {verb} {place} ({said}); check that the bucket exists, that its "
             f"endpoint and credentials are set for this process ({_settings(self.location)}), and try again."
         )
 
@@ -236,6 +241,31 @@ def _settings(location: Location) -> str:
     kind = OBJECT_STORES[location.scheme]
     names = {"S3": "AWS_...", "GCS": "GOOGLE_...", "Azure": "AZURE_..."}
     return f"storage options or the environment, {names[kind]}"
+
+
+def explained(error: BaseException, location: Location) -> str:
+    """Return what a store, or the library that asked it, said: a clause without secrets.
+
+    >>> place = Location("s3://b/c")
+    >>> answer = "<Error><Code>NoSuchBucket</Code><Message>The bucket does not exist.</Message></Error>"
+    >>> explained(OSError(f"Error performing PUT http://h/b?x=1 in 2ms - 404: {answer}"), place)
+    'NoSuchBucket: The bucket does not exist'
+    >>> explained(OSError("Error performing PUT http://h:1/b/c - HTTP error: error sending request"), place)
+    'no answer from http://h:1'
+    """
+    text = str(error)
+    answer, server = _ANSWER.search(text), _SERVER.search(text)
+    if answer is not None:
+        said = f"{answer[1]}: {answer[2]}"
+    elif _METADATA in text:
+        said = "there are no credentials, and this machine has no role that it could ask for some"
+    elif server is not None and "error sending request" in text:
+        said = f"no answer from {server[0]}"
+    elif server is not None and "builder error" in text:
+        said = f"{server[0]} is no address to ask; if the server has no TLS, set AWS_ALLOW_HTTP=true"
+    else:
+        said = " ".join(line.strip(" \u21b3") for line in text.splitlines()) or type(error).__name__
+    return without_secrets(said, location)[:300].rstrip(". ")
 
 
 def without_secrets(text: str, location: Location) -> str:

@@ -56,6 +56,9 @@ def wait_for(state: Callable[[], Any], what: str, patience: float = PATIENCE) ->
     return reached
 
 
+OWN_FOLDERS = ("work", "tmp", "local")  # of a worker on a machine of its own, as in docker/Dockerfile
+
+
 class LocalCluster:
     """A Spark standalone cluster on the loopback interface, with executors in their own processes.
 
@@ -153,7 +156,7 @@ class LocalCluster:
         }
         home_of_its_own = self.folder / name if self.apart else None
         if home_of_its_own is not None:
-            for folder in ("work", "tmp", "local"):
+            for folder in OWN_FOLDERS:
                 (home_of_its_own / folder).mkdir(parents=True)
             settings |= {
                 "SPARK_LOCAL_DIRS": str(home_of_its_own / "local"), "TMPDIR": str(home_of_its_own / "tmp"),

@@ -61,7 +61,8 @@ def merge_with_state(
         timed = [T.StructField(MARK, work.keys[watermarked].dataType), T.StructField(EXPIRES, T.LongType())]
     parts = T.StructType([*texts, *timed, *states.fields])
     reduce = ReduceToStore(work.using, layout, work.buffers, None, tuple(parts.names), watermarked)
-    reduced = rows.mapInArrow(with_timing(reduce, work.placed.control), parts)
+    timed_pass = with_timing(reduce, work.placed.control, heard=work.placed.hears)
+    reduced = rows.mapInArrow(timed_pass, parts)
     if watermarked is not None:
         reduced = reduced.withMetadata(MARK, work.keys[watermarked].metadata)
     merged = T.StructType([*texts, *states.fields])

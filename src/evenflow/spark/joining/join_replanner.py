@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class JoinReplanner:
 
     def learn(self, stats: BatchStats) -> None:
         """Make and write the plan for the next batches."""
+        self.plans.forget_claims(stats.batch)  # here on the driver, where no batch waits for a listing
         if not stats.total:
             if self.plans.read() is None:
                 self.write()
@@ -76,8 +77,15 @@ class StreamsReplanner:
     cells of both plans for a while, so a plan is kept as long as it is even enough.
     """
 
-    def __init__(self, plans: StreamPlans, how: str, first: JoinPlan):
+    def __init__(
+        self,
+        plans: StreamPlans,
+        how: str,
+        first: JoinPlan,
+        forget_claims: Callable[[str, int], None] = lambda query, batch: None,
+    ):
         self.plans = plans
+        self.forget_claims = forget_claims  # of a query before a batch
         self.how = how
         self.past = {"left": Counted(), "right": Counted()}
         self.batch = {"left": -1, "right": -1}  # the last one of each side
@@ -89,6 +97,8 @@ class StreamsReplanner:
 
     def learn(self, side: str, stats: BatchStats) -> None:
         """Make the plan for the next batches, and write it with the watermark of this one."""
+        if side == "left":
+            self.forget_claims(stats.query, stats.batch)
         workers = self.plans.workers
         if stats.total:
             past = blended(self.past[side], stats, workers)

@@ -102,7 +102,6 @@ class PlanVersions:
                     self._storage.delete([name])  # if it is damaged; no row waits by it yet
                 self._storage.create(name, write_blob(KIND, header, {}))
                 found = self._read(folder, number)
-                self._forget_claims(folder, number)
         if found is None:
             found = self._read(folder, number)  # another task may have made it since it was looked for
         if found is None:
@@ -123,7 +122,10 @@ class PlanVersions:
 
     def folder(self, batch: MicroBatch) -> str:
         """Return where the claims of a query are in the control directory."""
-        return f"{self.plans.operator}/{batch.query}"
+        return self._folder(batch.query)
+
+    def _folder(self, query: str) -> str:
+        return f"{self.plans.operator}/{query}"
 
     def _read(self, folder: str, number: int) -> list[Version] | None:
         try:
@@ -206,20 +208,23 @@ class PlanVersions:
 
         return marked
 
-    def _forget_claims(self, folder: str, batch: int) -> None:
+    def forget_claims(self, query: str, batch: int) -> None:
         """Remove the claims of batches to which Spark does not go back, unless their plans are needed."""
         if not self._storage.location.is_local and batch % LISTED_EVERY:
             return
+        with contextlib.suppress(OSError):
+            self._forget_claims(self._folder(query), batch)
+
+    def _forget_claims(self, folder: str, batch: int) -> None:
         claims = self._claims(folder)
         oldest = max((number for number in claims if number <= batch - _CLAIMS_KEPT), default=None)
         kept = None if oldest is None else self._read(folder, oldest)
         if oldest is None or kept is None:
             return
         needed = {version.serial for version in kept}
-        with contextlib.suppress(OSError):
-            self._storage.delete(
-                f"{folder}/{number}.claim" for number in claims if number < oldest and number not in needed
-            )
+        self._storage.delete(
+            f"{folder}/{number}.claim" for number in claims if number < oldest and number not in needed
+        )
 
     def _highest_time(self, folder: str, side: str) -> tuple[int | None, str | None]:
         """Return the highest time of a side, rounded up, and the version of its file."""

@@ -21,7 +21,6 @@ import errno
 import hashlib
 import os
 import time
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,7 +39,7 @@ PATIENCE = 10.0  # seconds in which the side of the stream waits for the other's
 _STEP = 0.02
 _MOST_STEP = 0.5  # where every look is a request
 _CLAIMS_KEPT = 20
-LISTED_EVERY = 16  # claims, where listing is a request
+LISTED_EVERY = 16  # batches, where listing is a request
 _NOT_WRITTEN = {
     errno.EACCES,
     errno.EDQUOT,
@@ -129,7 +128,6 @@ class StreamPlans:
                 claimed = self._parsed(name)
             if claimed is None:
                 raise EvenflowError(f"cannot read {place / name} back; start the query again.")
-            self._forget_claims(batch)
         return claimed
 
     def claimed(self, batch: MicroBatch) -> tuple[int, JoinPlan]:
@@ -155,10 +153,10 @@ class StreamPlans:
     def _claim(self, batch: MicroBatch) -> str:
         return f"{self.operator}/{batch.execution}.claim"
 
-    def _forget_claims(self, batch: MicroBatch) -> None:
-        """Delete old claims; in an object store only now and then, so that a batch lists nothing."""
+    def forget_claims(self, batch: int) -> None:
+        """Delete old claims after a batch; lists them, in an object store only now and then."""
         storage = self.control.storage
-        if not storage.location.is_local and zlib.crc32(batch.execution.encode()) % LISTED_EVERY:
+        if not storage.location.is_local and batch % LISTED_EVERY:
             return
         with contextlib.suppress(OSError):
             claims = [entry for entry in storage.entries(self.operator) if entry.name.endswith(".claim")]

@@ -95,7 +95,9 @@ def joined_streams(
     ranges = None if isinstance(times, str) else times if placed_side == "left" else times.reversed()
     reach = None if ranges is None else Reach(ranges.least, ranges.most)
     versions = PlanVersions(plans, first, placed_side, reach)
-    replanner = None if ranges is None else StreamsReplanner(plans, how, plans.usable(first))
+    replanner = None
+    if ranges is not None:
+        replanner = StreamsReplanner(plans, how, plans.usable(first), versions.forget_claims)
     names = [SideNames.of(side, *sides.frames) for side in ("left", "right")]
     placed = []
     for number, side in enumerate(("left", "right")):

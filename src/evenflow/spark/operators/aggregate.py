@@ -189,7 +189,8 @@ class AggregateQuery(AggregateLayout):
 
     def reduce(self, layout: Layout, results: Records | None) -> Any:
         """Return the timed pass over the balanced partitions."""
-        return with_timing(self.step(ReducePass, layout, results), self.placed.control)
+        work = self.step(ReducePass, layout, results)
+        return with_timing(work, self.placed.control, heard=self.placed.hears)
 
     def step(self, kind: type[Any], layout: Layout, results: Records | None) -> Any:
         """Return a pass over the partitions."""

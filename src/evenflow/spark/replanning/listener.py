@@ -24,6 +24,7 @@ from evenflow.control.hot_keys import HotKeyNotes
 from evenflow.errors import own_sentence
 from evenflow.spark.replanning.batch_stats import BatchStats, HasHomes
 from evenflow.spark.replanning.plan_datasource import PlanSource
+from evenflow.spark.routing.router_snapshots import place_of, sweep
 
 log = logging.getLogger("evenflow.spark.replanning")
 
@@ -125,6 +126,8 @@ class BatchListener(StreamingQueryListener):
                 workers=int(stats.rows.size),
             )  # fmt: skip
             self.log_end(batch[0], control, operator=operator, query=str(progress.id))
+            if replanner is None:
+                sweep(place_of(control.location, operator, str(progress.id)), stats.batch)
         plan = replanner.used.get(stats.serial) if replanner is not None else None
         if stats.total:
             note = stats.summary(plan)

@@ -12,13 +12,12 @@ import pyarrow as pa
 from evenflow.control.directory import Control
 from evenflow.schemes.base import Router, Scheme
 from evenflow.schemes.registry import register
-from evenflow.spark.monitoring.task_timing import BATCH_ID
-from evenflow.spark.routing.router_snapshots import Snapshots
+from evenflow.spark.monitoring.task_timing import BATCH_ID, QUERY_ID, measured_lately
+from evenflow.spark.routing.router_snapshots import Snapshots, place_of
 from evenflow.spark.routing.worker_reports import measured_batches, report_of
 from evenflow.spark.task import current_task
 
 PERMUTED_ROWS = 1 << 22  # 32 MB of hashes
-QUERY_ID = "sql.streaming.queryId"  # a local property of a micro-batch's tasks
 
 
 @dataclass(frozen=True)
@@ -56,21 +55,23 @@ class OnlineRouting:
         if self.control is None or not self.scheme.learns or batch is None:
             return None, 0
         control = Control(self.control)
-        place = control.location / f"online/{self.operator}/{task.getLocalProperty(QUERY_ID)}"
+        query = task.getLocalProperty(QUERY_ID)
+        place = place_of(control.location, self.operator, query)
 
         def on_fallback(number: int, why: str) -> None:
             control.note("fallback", operator=self.operator, batch=number, why=why)
 
         def hear(number: int, router: Router) -> Callable[[], None]:
-            return self._hear(control, number, router)
+            return self._hear(control, query, number, router)
 
         return Snapshots(place, self.scheme, self.workers, self.seed, on_fallback, hear), int(batch)
 
-    def _hear(self, control: Control, batch: int, router: Router) -> Callable[[], None]:
+    def _hear(self, control: Control, query: str, batch: int, router: Router) -> Callable[[], None]:
         """Give a router the workers' report on a batch; return a function that logs it."""
         if not self.scheme.needs_reports:
             return lambda: None
-        report = report_of(measured_batches(control.notes("busy"), self.workers, batch), router.clock)
+        notes = measured_lately(control, query, self.workers)
+        report = report_of(measured_batches(notes, self.workers, batch), router.clock)
         if report is None:
             return lambda: None
         router.report(report)

@@ -34,6 +34,11 @@ class Placed:
     direct: tuple[DataFrame, Column] | None = None  # the user's frame and worker, if it needs no helpers
     stays: bool = False  # every row is where it should be; there is no column for the worker
 
+    @property
+    def hears(self) -> bool:
+        """Whether routers of the next micro-batch use what the workers of this one measure."""
+        return self.mode == "online" and self.scheme.needs_reports
+
     def rows(self) -> DataFrame:
         """Return the user's columns, with every row on the partition of its worker."""
         if self.direct is not None:  # without a column for the worker, the shuffle writes smaller rows

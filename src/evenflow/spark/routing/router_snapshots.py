@@ -9,9 +9,14 @@ How routers are merged is the schemes' (:mod:`evenflow.schemes.handover`). The m
 many partitions the batch had, which is the number of sources of the next one unless the caller gave it, and
 has heard what the workers measured (:mod:`evenflow.spark.routing.worker_reports`).
 
-Files: ``<batch>.<partition>.part`` and ``<batch>.joined``, each a compressed ``Router.to_bytes``. A file that
-is missing, truncated or of another version is treated as absent, and the fallback is counted. The files of a
-batch stay below ``MAX_BYTES``: partitions whose files would exceed it write none.
+Files: ``<batch>.<partition>.part`` and ``<batch>.joined``, which the next batch begins with, each a
+compressed ``Router.to_bytes``. A file that is truncated or of another version is treated as absent, and the
+fallback is counted. The files of a batch stay below ``MAX_BYTES``: partitions whose files would exceed it
+write none.
+
+All are read by their names, since listing objects is slow and may be behind: parts by their numbers, as long
+as there are more; earlier batches one by one, past those without rows. Only after several of these does the
+first task list files.
 """
 
 from __future__ import annotations
@@ -20,14 +25,17 @@ import contextlib
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Router, Scheme
 from evenflow.schemes.handover import hand_over
-from evenflow.storage import open_storage
+from evenflow.storage import Location, Storage, open_storage
 
 MAX_BYTES = 900_000
+BATCHES_BY_NAME = 4  # that are looked for by name; if none of them had rows, there is a listing
+_PARTS_AT_ONCE = 8
 _PART, _JOINED, _LOST = "part", "joined", "lost"
 
 OnFallback = Callable[[int, str], None]  # batch, reason
@@ -54,21 +62,18 @@ class Snapshots:
         self.hear = hear
 
     def load_before(self, batch: int) -> Router | None:
-        """Return the merged router of the latest earlier batch, or None; only the first task lists files."""
-        if batch > 0 and (router := self._read(f"{batch - 1:09d}.{_JOINED}")) is not None:
-            return router
-        known = (found for found, name in self._files() if found < batch and _suffix(name) != _LOST)
-        newest = max(known, default=None)
-        if newest is None:
-            if batch > 0:
-                self._report_loss(batch, "the previous batch left no snapshot")
+        """Return the merged router that a batch begins with, or None; its first task makes it."""
+        if batch == 0:
             return None
-        joined = f"{newest:09d}.{_JOINED}"
-        if not self._exists(joined):
-            self._merge_parts(newest, joined)
-        router = self._read(joined)
+        name = _name(batch - 1, _JOINED)
+        content = None
+        with contextlib.suppress(OSError):  # what cannot be read costs balance, not results
+            content = self._read(name)
+            if content is None:
+                content = self._freeze(batch, name)
+        router = self._router(content)
         if router is None:
-            self._report_loss(batch, f"the snapshot of batch {newest} cannot be read")
+            self._report_loss(batch, "cannot be read" if content else "is missing")
         return router
 
     def save(self, batch: int, partition: int, router: Router) -> None:
@@ -76,58 +81,118 @@ class Snapshots:
         blob = zlib.compress(router.to_bytes(), 1)
         if partition < MAX_BYTES // len(blob):
             with contextlib.suppress(OSError):  # a full disk costs balance, not results
-                self.storage.create(f"{batch:09d}.{partition:05d}.{_PART}", blob)
+                self.storage.create(_part(batch, partition), blob)
 
-    def _merge_parts(self, batch: int, joined: str) -> None:
-        """Freeze the sum of a batch's parts, and remove files that are no longer needed."""
-        parts = [name for found, name in self._files() if found == batch and _suffix(name) == _PART]
-        routers = [router for name in sorted(parts) if (router := self._read(name)) is not None]
-        blob, told = b"", None
-        if routers:
-            merged = hand_over(self.scheme, self.workers, routers, self._joined_before(batch), self.seed)
-            told = self.hear(batch, merged)
-            blob = zlib.compress(merged.to_bytes(), 1)
+    def _freeze(self, batch: int, name: str) -> bytes | None:
+        """Write what a batch begins with, remove files that are no longer needed, return what is there."""
+        found = self._latest_before(batch)
+        blob, told = found.before or b"", None
+        if found.parts:
+            routers = [router for content in found.parts.values() if (router := self._router(content))]
+            blob = b""
+            if routers:
+                before = self._router(found.before)
+                merged = hand_over(self.scheme, self.workers, routers, before, self.seed)
+                told = self.hear(found.batch, merged)
+                blob = zlib.compress(merged.to_bytes(), 1)
+        if len(blob) > MAX_BYTES:
+            blob = b""
+        if not self.storage.create(name, blob):
+            return self._read(name)
+        if told is not None:
+            told()
+        old = [*found.parts]
+        if found.before is not None:
+            old.append(_name(found.batch - 1, _JOINED))
+            if self._router(found.before) is None:
+                old.append(_name(found.batch, _LOST))
         with contextlib.suppress(OSError):
-            created = self.storage.create(joined, blob if len(blob) <= MAX_BYTES else b"")
-            if created and told is not None:
-                told()
-        old = [name for found, name in self._files() if found < batch]
-        for name in [*old, *parts]:
-            with contextlib.suppress(OSError):
-                self.storage.delete([name])
+            self.storage.delete(old)
+        return blob
 
-    def _joined_before(self, batch: int) -> Router | None:
-        """Return what the routers of a batch began with."""
-        before = [name for found, name in self._files() if found < batch and _suffix(name) == _JOINED]
-        return self._read(before[-1]) if before else None
+    def _latest_before(self, batch: int) -> _Found:
+        """Return what the latest earlier batch with rows left."""
+        for earlier in range(batch - 1, max(-1, batch - 1 - BATCHES_BY_NAME), -1):
+            parts = self._parts(earlier)
+            before = self._read(_name(earlier - 1, _JOINED)) if earlier else None
+            if parts or before is not None:
+                return _Found(earlier, parts, before)
+        files = _files(self.storage) if batch > BATCHES_BY_NAME else []
+        newest = max((at for at, name in files if at < batch and not name.endswith(_LOST)), default=None)
+        if newest is None:
+            return _Found(0, {}, None)
+        if (joined := self._read(_name(newest, _JOINED))) is not None:  # and the next batch left nothing
+            return _Found(newest + 1, {}, joined)
+        return _Found(newest, self._parts(newest), self._read(_name(newest - 1, _JOINED)))
 
-    def _files(self) -> Iterator[tuple[int, str]]:
-        """Yield every snapshot file with its batch."""
-        with contextlib.suppress(OSError):
-            for entry in self.storage.entries():
-                number = entry.name.partition(".")[0]
-                if number.isdigit() and _suffix(entry.name) in (_PART, _JOINED, _LOST):
-                    yield int(number), entry.name
+    def _parts(self, batch: int) -> dict[str, bytes]:
+        """Return the parts of a batch by name, up to where none follow."""
+        found = dict[str, bytes]()
+        for first in range(0, MAX_BYTES, _PARTS_AT_ONCE):
+            names = [_part(batch, number) for number in range(first, first + _PARTS_AT_ONCE)]
+            contents = self.storage.read_all(names)
+            found |= {
+                name: content for name, content in zip(names, contents, strict=True) if content is not None
+            }
+            if contents[-1] is None:
+                break
+        return found
 
-    def _exists(self, name: str) -> bool:
+    def _read(self, name: str) -> bytes | None:
         try:
-            return self.storage.exists(name)
-        except OSError:
-            return False
+            return self.storage.read(name)
+        except FileNotFoundError:
+            return None
 
-    def _read(self, name: str) -> Router | None:
+    def _router(self, content: bytes | None) -> Router | None:
+        """Return the router of a file's content; None if that is missing or damaged."""
+        if not content:
+            return None
         try:
-            router = Router.from_bytes(zlib.decompress(self.storage.read(name)))
-        except (OSError, zlib.error, EvenflowError):
+            router = Router.from_bytes(zlib.decompress(content))
+        except (zlib.error, EvenflowError):
             return None
         return router if router.scheme == self.scheme and router.workers == self.workers else None
 
-    def _report_loss(self, batch: int, reason: str) -> None:
+    def _report_loss(self, batch: int, how: str) -> None:
         """Report a missing snapshot once per batch, not once per task."""
         with contextlib.suppress(OSError):
-            if self.storage.create(f"{batch:09d}.{_LOST}", uuid4().bytes):
-                self.on_fallback(batch, f"{reason}; routers start from scratch.")
+            if self.storage.create(_name(batch, _LOST), uuid4().bytes):
+                reason = f"the snapshot of what batch {batch - 1} learned {how}; routers start from scratch."
+                self.on_fallback(batch, reason)
 
 
-def _suffix(name: str) -> str:
-    return name.rpartition(".")[2]
+class _Found(NamedTuple):
+    """What a batch left: the parts of its partitions, and what it began with."""
+
+    batch: int
+    parts: dict[str, bytes]
+    before: bytes | None
+
+
+def place_of(control: Location, operator: str, query: str) -> Location:
+    """Return where an operator of a query has its snapshots."""
+    return control / f"online/{operator}/{query}"
+
+
+def sweep(place: Location, batch: int) -> None:
+    """Remove what killed tasks left of batches long before this one; lists objects."""
+    storage = open_storage(place)
+    with contextlib.suppress(OSError):
+        storage.delete([name for at, name in _files(storage) if at < batch - BATCHES_BY_NAME])
+
+
+def _files(storage: Storage) -> Iterator[tuple[int, str]]:
+    """Yield every snapshot file with its batch."""
+    for entry in storage.entries():
+        number, suffix = entry.name.partition(".")[0], entry.name.rpartition(".")[2]
+        if number.isdigit() and suffix in (_PART, _JOINED, _LOST):
+            yield int(number), entry.name
+
+
+def _name(batch: int, suffix: str) -> str:
+    return f"{batch:09d}.{suffix}"
+
+
+def _part(batch: int, partition: int) -> str:
+    return f"{batch:09d}.{partition:05d}.{_PART}"

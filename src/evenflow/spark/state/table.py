@@ -17,10 +17,9 @@ import contextlib
 import json
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -33,8 +32,9 @@ from evenflow.spark.state.files import FOLDER, DamagedFile, StateFile, epoch_of,
 from evenflow.spark.state.schema import StateLayout
 from evenflow.spark.state.staged_outputs import OUTPUTS
 from evenflow.storage import Storage, StorageError, open_storage
+from evenflow.storage.base import at_once
 from evenflow.storage.delta import delta_options
-from evenflow.storage.object_store import without_secrets
+from evenflow.storage.object_store import explained
 
 APPLICATION = "evenflow"
 VERSION = 1
@@ -42,12 +42,8 @@ _LOG = "_delta_log"
 _LAST = f"{_LOG}/_last_checkpoint"
 _CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
 _LIST_EVERY = 50  # sweeps of an object store
-_READERS = 16  # threads that read footers and log entries
 _CREATIONS = 4  # attempts at creating the table
 _CLAIMS = 5  # attempts at committing an epoch while the holder before still commits
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 @dataclass(frozen=True)
@@ -232,7 +228,7 @@ class StateTable:
         """Return the files of the newest version; raise an error if one is missing or damaged."""
         unknown = [(name, size) for name, size in self.live.items() if name not in self.footers]
         try:
-            found = _at_once(lambda file: read_footer(self.storage, *file), unknown)
+            found = at_once(lambda file: read_footer(self.storage, *file), unknown)
         except DamagedFile as error:
             raise self.damaged_file_error(error) from error
         self.footers |= {file.name: file for file in found}
@@ -371,7 +367,7 @@ class StateTable:
         self._entries |= {entry.name: entry.modified for entry in self.storage.entries(_LOG)}
         names = [name for name in self._entries if name.endswith(".json")]
         retired: dict[str, float] = {}
-        for actions in _at_once(lambda name: list(_actions(self.storage, name)), names):
+        for actions in at_once(lambda name: list(_actions(self.storage, name)), names):
             for action in actions:
                 if "remove" in action:
                     removed = action["remove"]
@@ -415,25 +411,15 @@ def _entry(version: int) -> str:
     return f"{_LOG}/{version:020}.json"
 
 
-def _at_once(read: Callable[[T], U], things: list[T]) -> list[U]:
-    """Return what several threads read, in order."""
-    if len(things) < 2:
-        return [read(thing) for thing in things]
-    with ThreadPoolExecutor(min(_READERS, len(things))) as pool:
-        return list(pool.map(read, things))
-
-
 @contextlib.contextmanager
 def _in_one_sentence(storage: Storage) -> Iterator[None]:
     """Turn what Delta says of a store that cannot be reached into a sentence without secrets."""
     try:
         yield
     except OSError as error:
-        said = " ".join(line.strip(" \u21b3") for line in str(error).splitlines())
-        said = without_secrets(said, storage.location)
         raise StorageError(
-            f"cannot read the state at {storage.location} ({said[:300].rstrip('. ')}); check the bucket, its "
-            "endpoint and the credentials of this process, and try again."
+            f"cannot read the state at {storage.location} ({explained(error, storage.location)}); check the "
+            "bucket, its endpoint and the credentials of this process, and try again."
         ) from None
 
 
