@@ -57,13 +57,17 @@ def test_what_is_recommended(monkeypatch: Any, how: str, left_hot: int, right_ho
     assert ("skewedPartitionThresholdInBytes" in advice.code) == (choice == "adaptive")
 
 
-def test_the_prediction_is_that_of_the_loads(monkeypatch: Any) -> None:
-    """30 percent of the rows in and out are on one of 16 workers beside its share of the others."""
+@pytest.mark.parametrize("right", [10_000, 40])
+def test_the_prediction_is_that_of_the_loads(monkeypatch: Any, right: int) -> None:
+    """30 percent of the rows in and out are on one of 16 workers beside its share of the others.
+
+    A full outer join returns every row of the left, matched or not.
+    """
     left = table(100_000, 10_000, 30_000)
-    advice = choose(monkeypatch, left, table(10_000, 10_000, 0), "full")
+    advice = choose(monkeypatch, left, table(right, right, 0), "full")
     assert advice.left.rows == 100_000
     assert advice.left.share == pytest.approx(0.3, abs=0.001)
-    loads = 2 * 30_000 / (2 * 100_000 + 10_000)
+    loads = 2 * 30_000 / (2 * 100_000 + right)
     assert advice.plain == pytest.approx(loads * 16 + 1 - loads, rel=0.02)
     assert advice.plan.copied_rows == pytest.approx(15, abs=1)
 

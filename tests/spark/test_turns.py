@@ -58,7 +58,7 @@ class Task:
     def __init__(self, partition: int):
         self.partition = partition
 
-    def partitionId(self) -> int:  # noqa: N802 - Spark's names
+    def partitionId(self) -> int:
         """Return the number of the partition."""
         return self.partition
 
