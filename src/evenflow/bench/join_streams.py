@@ -10,8 +10,8 @@ micro-batch has eight files, since adaptive execution splits a partition by inpu
 rows, 10 percent of the right and nine tenths of the joined rows.
 
 Plans are learned from the streams; beside that, a plan is given that is made of the first micro-batch.
-Seconds of a batch, and max over mean of its rows out, are medians over all micro-batches but the first two of a
-query, from which it learns.
+Seconds of a batch, and max over mean of its rows out, are medians over all micro-batches but the first two
+of a query, from which it learns.
 """
 
 from __future__ import annotations
