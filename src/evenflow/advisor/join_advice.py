@@ -248,8 +248,8 @@ def _reason(chosen: str, plan: JoinPlan, plain: float, sides: list[JoinSide], ho
         small = _smallest(sides, how)
         size = max(0.1, small.bytes / 1e6)
         return found + (
-            f"But the {small.name} is small, about {size:,.1f} MB: broadcast, it is joined without a shuffle, "
-            "and keys do not matter."
+            f"But the {small.name} is small, about {size:,.1f} MB: broadcast, it is joined without a "
+            "shuffle, and keys do not matter."
         )
     if chosen == "plain":
         return found + "That is not worth a change: leave the join as it is."
