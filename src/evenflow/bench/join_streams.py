@@ -57,7 +57,7 @@ COLUMNS: dict[str, Columns] = {
         SHOWN,
     ),
 }
-TUNED = {**DEFAULTS, SKEW: "300KB", ADVISORY: "150KB"}  # of about 1 MB in a micro-batch
+TUNED = {**DEFAULTS, SKEW: "100KB", ADVISORY: "64KB"}  # a micro-batch shuffles about 1 MB
 TARGETS = (
     Target(TABLE, {"what": "evenflow, plan given"}, "of_tuned", Limit("at most", 1.1)),
     Target(TABLE, {"what": "evenflow, plan given"}, "max_over_mean", Limit("at most", 1.2)),
