@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from evenflow.bench.join_tables import ADVISORY, DEFAULTS, SKEW, Way
 from evenflow.bench.measure import Progress, Row, silent
-from evenflow.bench.on_spark import NOT_COALESCED, folder, in_turn, ratio, session, timed
+from evenflow.bench.on_spark import NOT_COALESCED, folder, in_turn, ratio, reported, session, timed
 from evenflow.bench.results import Columns, Limit, Target
 
 if TYPE_CHECKING:
@@ -203,17 +203,19 @@ def _run(spark: SparkSession, way: Way, sleep: float, batches: list[tuple[float,
             count += batch.num_rows
         yield pa.RecordBatch.from_pydict({"partition": [task.partitionId()], "rows": [count]})
 
+    uneven: dict[int, float] = {}
+
     def collect(frame: DataFrame, batch: int) -> None:
-        start = time.perf_counter()
-        counts = [row["rows"] for row in frame.collect()]
-        if batch > 1 and sum(counts):  # adaptive execution may have made more partitions
-            seconds = time.perf_counter() - start
-            batches.append((seconds, max(counts) * PARTITIONS / sum(counts)))
+        counts = [row["rows"] for row in frame.collect()]  # of adaptive execution, perhaps from more tasks
+        uneven[batch] = max(counts) * PARTITIONS / max(1, sum(counts))
 
     with folder() as checkpoint:
         writer = way.join().mapInArrow(work, "partition long, rows long").writeStream.foreachBatch(collect)
         query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
         query.awaitTermination()
+        for batch in reported(query):
+            if (number := batch["batchId"]) > 1:
+                batches.append((batch["durationMs"]["triggerExecution"] / 1000, uneven[number]))
 
 
 def _write(path: Path, number: int, table: pa.Table) -> None:
