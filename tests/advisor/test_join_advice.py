@@ -72,6 +72,27 @@ def test_the_prediction_is_that_of_the_loads(monkeypatch: Any, right: int) -> No
     assert advice.plan.copied_rows == pytest.approx(15, abs=1)
 
 
+@pytest.mark.parametrize(("how", "choice"), [("full", "join"), ("left", "adaptive"), ("inner", "plain")])
+def test_nulls_match_nothing(monkeypatch: Any, how: str, choice: str) -> None:
+    """Half of the left, and a fifth of the right: one partition's if the join keeps them, else no one's."""
+    rng = np.random.default_rng(1)
+    left, right = (
+        pa.table({"user": pa.array(np.arange(rows) % 1000, mask=rng.random(rows) < nulls)})
+        for rows, nulls in ((20_000, 0.5), (4000, 0.2))
+    )
+    advice = choose(monkeypatch, left, right, how)
+    assert advice.choice == choice
+    assert (advice.left.hottest == "null") == (how != "inner")
+    assert advice.plan.copied_rows == 0
+    if how == "inner":
+        assert advice.plain < 1.5
+    else:
+        joined = 10_000 * 3200 / 1000
+        nulls = 2 * (10_000 + (800 if how == "full" else 0))
+        share = nulls / (nulls + 10_000 + 3200 + joined)
+        assert advice.plain == pytest.approx(share * 16 + 1 - share, rel=0.05)
+
+
 def test_a_small_side_is_broadcast(tmp_path: Path) -> None:
     pq.write_table(table(20_000, 2000, 8000), tmp_path / "left.parquet")
     pq.write_table(table(2000, 2000, 0), tmp_path / "right.parquet")
