@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from evenflow.errors import EvenflowError, nearest
-from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.kernels import BoolArray, Int32Array, UInt64Array
 from evenflow.keys import hash_keys
 from evenflow.spec import whole
 from evenflow.storage import Location, locate, open_storage
@@ -164,6 +164,14 @@ class FileStream(Stream):
                 f"every key of {self.name} is null; choose another of the columns "
                 f"{', '.join(self.files[0].columns())}."
             )
+
+    def has_null(self) -> BoolArray:
+        """Return for every key found so far, by id, whether a part of it is null."""
+        found = [
+            np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
+            for columns in self._values
+        ]
+        return np.concatenate([np.zeros(0, bool), *found])
 
     def _number(self, columns: list[Any], file: DataFile, rows_before: int) -> Int32Array:
         """Return the ids of a batch and store its new keys."""
