@@ -30,7 +30,10 @@ WORKERS = (16, 32, 64, 128)
 SOURCES = 32
 SECONDS = 100.0
 SKEWS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
-LAW = "10^5 keys; the ranks reverse for the last fifth (our reading of the text)."
+LAW = (
+    "10^5 keys; the ranks reverse for the last fifth (our reading of the text). Ten runs, each with a seed "
+    "of its own."
+)
 ALONE = "fish, one source"
 TOGETHER = ", one stream"
 CHANGING = ", changing"
