@@ -31,7 +31,7 @@ HELD_OUT = (
     "evolving:z=1.6,keys=3e4,messages=4e5,seed=7",
     "election:messages=4e5,seed=7",
 )
-QUEUES = (1.0, 2.5, 4.5, 10.0, 20.0, 50.0, 400.0)
+QUEUES = (1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 400.0)
 RATE = 1e4
 
 
@@ -50,7 +50,7 @@ def run(quick: bool = False, data: str | None = None, progress: Progress = silen
 def latency(name: str, ids: Int32Array, hashes: UInt64Array) -> list[Row]:
     """Measure fill and the others on one stream, fill along ``queue`` and with several sources."""
     subjects: list[tuple[str, str, int]] = [("fill", "fill", 1), *((other, other, 1) for other in OTHERS)]
-    subjects += [(f"fill:queue={queue:g}", "fill", 1) for queue in QUEUES if queue != 4.5]
+    subjects += [(f"fill:queue={queue:g}", "fill", 1) for queue in QUEUES if queue != 5.0]
     subjects += [(f"fill, {sources} sources", "fill", sources) for sources in (5, 20, 100)]
     subjects += [(f"w-choices, {sources} sources", "w-choices", sources) for sources in (5, 20)]
     rows = []
@@ -314,7 +314,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             *(
                 f"{row['memory']:.3f}; {row['p99_0.9']:.1f}"
                 for row in (
-                    at[stream, "fill" if queue == 4.5 else f"fill:queue={queue:g}"] for queue in QUEUES
+                    at[stream, "fill" if queue == 5.0 else f"fill:queue={queue:g}"] for queue in QUEUES
                 )
             ),
         )
@@ -374,7 +374,7 @@ def figure(rows: Sequence[Row], path: Path) -> None:
     panels: Any = drawing.subplots(2, 3)
     for panel, stream in zip(panels.flat, streams, strict=False):
         own = {row["subject"]: row for row in rows if row["part"] == "latency" and row["stream"] == stream}
-        walk = [own["fill" if queue == 4.5 else f"fill:queue={queue:g}"] for queue in QUEUES]
+        walk = [own["fill" if queue == 5.0 else f"fill:queue={queue:g}"] for queue in QUEUES]
         bound = [row for row in rows if row["part"] == "bound" and row["stream"] == stream]
         panel.plot(
             [row["p99_0.9"] for row in walk],

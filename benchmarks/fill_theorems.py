@@ -68,13 +68,11 @@ def distinct(seen: Arrays) -> float:
 def most_homes(shares: Float64Array, workers: int, queue: float, longest: float, keys: float) -> int:
     """Return theorem 5's bound of the homes that waits open, for rows that wait ``longest`` at most."""
     bound = np.inf
-    least = np.sqrt(max(0.0, longest / queue - 1))
-    for spent in np.linspace(least, np.sqrt(LONGEST), 200):
-        opened = spent / PRICE * keys + AHEAD
-        stretch = min(LONGEST, 1 + spent * spent)
+    for opened in np.linspace(max(0.0, (longest / queue - 1) / PRICE), LONGEST / PRICE, 200) * keys:
+        stretch = min(LONGEST, 1 + PRICE * opened / keys)
         hot = LIGHT**-1 * workers * shares * (longest / (queue * stretch)) ** 2
         if queue * stretch >= longest * (1 - 1e-9):
-            bound = min(bound, opened + np.minimum(workers - 1, np.ceil(hot) - 1).clip(0).sum())
+            bound = min(bound, opened + AHEAD + np.minimum(workers - 1, np.ceil(hot) - 1).clip(0).sum())
     return int(bound)
 
 
@@ -92,7 +90,7 @@ def _longest(workers: Int32Array, free: Float64Array, rate: float) -> float:
 def run(quick: bool = False, progress: Progress = silent) -> list[Row]:
     """Return one row per stream; ``quick`` uses a tenth of the messages."""
     messages = 10**5 if quick else 10**6
-    cases = [(z, workers, 4.5) for z in (0.6, 1.0, 1.4, 2.0) for workers in (10, 50, 100)]
+    cases = [(z, workers, 5.0) for z in (0.6, 1.0, 1.4, 2.0) for workers in (10, 50, 100)]
     cases += [(1.0, 50, 1.0), (1.0, 50, 20.0)]
     rows = []
     for step, (z, workers, queue) in enumerate(cases):

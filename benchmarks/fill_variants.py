@@ -22,7 +22,7 @@ class Variant:
     """The active rules and their parameters."""
 
     epsilon: float = 0.02
-    queue: float = 4.5
+    queue: float = 5.0
     valve: bool = True
     waits: bool = True  # homes open when rows would wait; else only for balance, as in the first edition
     remember: bool = True  # keep opened homes
@@ -36,7 +36,7 @@ class Variant:
     cells: int = 512
     recent: float = 500.0
     drain: float = 0.75
-    price: float = 12.0  # how much a home per key stretches the limits; 0: limits are never stretched
+    price: float = 18.0  # how much a home per key stretches the limits; 0: limits are never stretched
     bursts: bool = True  # a key that fills a queue by itself gets another home at once
 
 
@@ -156,7 +156,7 @@ def _leaves(
     a: Arrays, rules: Rules, worker: int, key: int, now: float, limit: float, most: float, high: float
 ) -> bool:
     wait = a.free[worker] - now
-    bursts = rules.bursts and a.leader[worker] == key and min(a.lead[worker], wait) > 1.1 * most
+    bursts = rules.bursts and a.leader[worker] == key and min(a.lead[worker], wait) > 0.9 * most
     return wait > limit or bursts or a.levels[worker] > high
 
 
@@ -174,8 +174,7 @@ def _route(
     for i in range(ids.size):
         if i % 64 == 0 and rules.price > 0:
             distinct = counts.size * np.log((counts.size + 1.0) / (counts.size - filled + 1.0))
-            spent = rules.price * further / max(1.0, distinct)
-            stretch = np.floor(min(8.0, 1.0 + spent * spent) * ROW) / ROW
+            stretch = np.floor(min(8.0, 1.0 + rules.price * further / max(1.0, distinct)) * ROW) / ROW
         key = ids[i]
         hashed = mix(hashes[key] ^ salt)
         cell = np.int64(key) if rules.exact else to_range(hashed, counts.size)
@@ -204,7 +203,7 @@ def _route(
         new = rules.free_new and seen == 0
         share = float(counted * opened)
         weight = (seen + 1.0) * n if seen >= 4 and rules.hot_first else 0.0
-        light = (1 / 320) * share
+        light = (1 / 160) * share
         patience = 1 / 2 if new else stretch * np.sqrt(light / max(weight, light))
         most = min(rules.queue, max(12.0, 0.5 * slack)) if rules.waits else np.inf
         limit = most * patience

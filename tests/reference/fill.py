@@ -116,12 +116,11 @@ class FillReference(Reference):
         return result + (12 if self.sources > 1 else 0)
 
     def stretch(self) -> float:
-        """1 + (12 (several sources: 30) x homes beyond the first per distinct key)^2, at most 8 (20)."""
+        """1 + 18 (several sources: 72) x homes beyond the first per distinct key, at most 8 (20)."""
         zeros = self.cells.count(0)
         distinct = len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))
-        price, longest = (12, 8.0) if self.sources == 1 else (30, 20.0)
-        spent = price * self.further / max(1.0, distinct)
-        return math.floor(min(longest, 1 + spent * spent) * UNIT) / UNIT
+        price, longest = (18, 8.0) if self.sources == 1 else (72, 20.0)
+        return math.floor(min(longest, 1 + price * self.further / max(1.0, distinct)) * UNIT) / UNIT
 
     def vote(self, worker: int, key: int, now: float) -> None:
         leader, lead = self.votes[worker]
@@ -161,7 +160,7 @@ class FillReference(Reference):
         new = self.sources == 1 and seen == 0
         share = float(self.counted * opened)  # the recent rows of a key with part 1, times n
         weight = float((seen + 1) * self.n) if seen >= 4 else 0.0
-        light = (1 / 320) * share
+        light = (1 / 160) * share
         patience = 1 / 2 if new else self.stretched * math.sqrt(light / max(weight, light))
         most = min(self.scheme.queue, max(12.0, 0.5 * slack))
         limit = most * patience
@@ -170,7 +169,7 @@ class FillReference(Reference):
         def leaves() -> bool:
             leader, lead = self.votes[worker]
             wait = self.free[worker] - now
-            bursts = leader == key and min(lead, wait) > 1.1 * most
+            bursts = leader == key and min(lead, wait) > 0.9 * most
             return wait > limit or bursts or self.levels[worker] > high
 
         if leaves() and entry is not None and opened > 4:

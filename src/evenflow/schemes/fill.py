@@ -15,15 +15,15 @@ to a worker's share, divided by the number of its homes.
    takes the row, and the pointer moves on to the next group.
 3. **Limit.** If the wait there is above the key's limit, 16 homes are looked at instead of four. If the wait
    is still above it, the key gets another home: the worker that is free first, if that is two rows earlier.
-4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(1 / (320 part))`` for a key with
-   a part above 1/320: another home for it moves more rows, and its homes balance the workers for all keys.
+4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(1 / (160 part))`` for a key with
+   a part above 1/160: another home for it moves more rows, and its homes balance the workers for all keys.
    A ``queue`` above 12 is used as far as half of the slack (rule 7) permits.
-5. **Memory has its price.** The limit is stretched by ``1 + (12 e)^2``, at most 8, where e is the number of
-   homes that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait
-   before more is. It is computed every 64 messages; the number of distinct keys is estimated from the
-   counters that are still 0.
+5. **Memory has its price.** The limit is stretched by ``1 + 18 e``, at most 8, where e is the number of homes
+   that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
+   more is. It is computed every 64 messages; the number of distinct keys is estimated from the counters that
+   are still 0.
 6. **A burst opens homes at once.** A majority vote finds the key that has most of the rows waiting at a
-   worker, and its lead over all others. A key that leads by more than 11/10 of ``queue`` fills the queue by
+   worker, and its lead over all others. A key that leads by more than 9/10 of ``queue`` fills the queue by
    itself: it gets another home, whatever its limit.
 7. **Balance.** No worker takes a row while its load, divided by its share of the capacity, is above
    ``x + slack``, where the slack is ``epsilon x``. Hence max <= (1 + epsilon) mean + 1 at all times. A new
@@ -40,8 +40,8 @@ back to its bucket's home.
 
 Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
 a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 where the wait is within
-its limit, which all sources share; rule 8 is off, limits are stretched by ``1 + (30 e)^2``, at most 20, and
-a source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned, and with
+its limit, which all sources share; rule 8 is off, limits are stretched by ``1 + 72 e``, at most 20, and a
+source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned, and with
 ``exchange`` sources tell each other their homes (:mod:`evenflow.schemes.fill_exchange`).
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
@@ -86,16 +86,16 @@ EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's 
 DRAIN = 0.75  # of epsilon: how much faster than its share a worker is assumed to serve
 ALWAYS = 12.0  # rows that may wait even while the slack is small
 TURN = 1.0  # rows that may wait at a home before the next one is used
-LIGHT = 1 / 320  # part of a worker's share from which a key gives way before others
+LIGHT = 1 / 160  # part of a worker's share from which a key gives way before others
 NEW_PATIENCE = 0.5  # of a key without state
 NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
-PRICE = 12.0  # a home per key stretches the limits by the square of this
-SHARED_PRICE = 30.0  # the same with several sources, each of which opens homes on its own
+PRICE = 18.0  # how much a home per key stretches the limits
+SHARED_PRICE = 72.0  # the same with several sources, each of which opens homes on its own
 LONGEST = 8.0  # limits are stretched at most so far
 SHARED_LONGEST = 20.0  # the same with several sources
-BURST = 1.1  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
+BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
 AHEAD = 64  # messages that are counted and looked up before the first of them is routed
@@ -141,7 +141,7 @@ class Fill(Scheme):
     epsilon: float = 0.02
     split: bool = True
     horizon: int = 10_000
-    queue: float = 4.5
+    queue: float = 5.0
     exchange: int = 0
 
     name = "fill"
@@ -163,7 +163,7 @@ class Fill(Scheme):
             "choose a tolerance above 0 and at most 10, such as 0.02",
         )
         check("horizon", self.horizon, self.horizon >= 100, "use at least 100 messages per worker")
-        check("queue", self.queue, 0 < self.queue < 1e9, "use a number of rows above 0, such as 4.5")
+        check("queue", self.queue, 0 < self.queue < 1e9, "use a number of rows above 0, such as 5")
         check("exchange", self.exchange, self.exchange >= 0, "use messages per worker, or 0 for never")
 
     @property
@@ -804,8 +804,7 @@ def _units(rows: float) -> int:
 def _stretch(further: int, filled: int, cells: int, price: float, longest: float) -> int:
     """Return how much longer rows wait for another home, given the homes that keys got so far."""
     distinct = cells * np.log((cells + 1.0) / (cells - filled + 1.0))
-    spent = price * further / max(1.0, distinct)
-    return _units(min(longest, 1.0 + spent * spent))
+    return _units(min(longest, 1.0 + price * further / max(1.0, distinct)))
 
 
 @inlined
