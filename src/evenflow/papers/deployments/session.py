@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AGGREGATORS = 4  # partitions of the merge
+MOST_SLOTS = 150  # for several lanes: each may have a Python process
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": AGGREGATORS,
@@ -51,12 +52,12 @@ def run(
 
 
 def slots_for(chosen: Sequence[Experiment], config: RunConfig) -> int:
-    """Return how many tasks run at the same time at most: workers or sources of all lanes."""
+    """Return how many tasks run at the same time: workers or sources of one lane, and of more if they fit."""
     asking = dataclasses.replace(config, asked=[])
     points = [point for experiment in chosen for point in experiment.points(asking)]
-    return LANES * max(
-        (point.get(name, 10) for point in points for name in ("workers", "sources")), default=10
-    )
+    found = [point.get(name, 10) for point in points for name in ("workers", "sources")]
+    largest = max((max(size) if isinstance(size, list) else size for size in found), default=10)
+    return max(largest, min(LANES * largest, MOST_SLOTS))
 
 
 @contextmanager
