@@ -240,7 +240,7 @@ def test_every_deployment_can_be_run(scale: str) -> None:
                 assert {"fill", "shuffle", "key", "two-choices"} <= set(names), experiment.name
             for _, text in point.get("approaches", []):
                 assert Ownership.start(as_scheme(text), 4).workers == 4, text
-    assert slots_for(find([], "spark"), setting) == (60 if scale == "small" else 150)
+    assert slots_for(find([], "spark"), setting) == (120 if scale == "small" else 150)
     assert [experiment.name for experiment in find(["choices/fig13"], "spark")] == ["choices/fig13"]
     with pytest.raises(EvenflowError, match="there is no figure 'functions/fig1'"):
         find(["functions/fig1"], "spark")

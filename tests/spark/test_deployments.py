@@ -19,9 +19,11 @@ import pytest
 
 import evenflow as ef
 from evenflow.papers import find
+from evenflow.papers.deployments.applications import application
 from evenflow.papers.deployments.cluster import Messages
 from evenflow.papers.deployments.flow import Flow, Timing
 from evenflow.papers.deployments.lanes import BROKER
+from evenflow.papers.deployments.owned import owned
 from evenflow.papers.deployments.serving import SLICE
 from evenflow.papers.deployments.steadiness import steadiness
 from evenflow.papers.deployments.streamed import streamed
@@ -158,6 +160,62 @@ def test_every_worker_computes_batches_of_the_same_size(spark: Any) -> None:
     seconds = np.array([row["seconds"] for row in rows])
     assert (seconds > 0).all()
     assert seconds.max() < 10 * seconds.min(), "of processor time, whatever else runs here"
+
+
+@in_make_faults
+def test_a_query_with_owners_is_measured_while_workers_join(spark: Any) -> None:
+    """Half of all keys move when the hash range is split anew, a third when a ring gets a third worker."""
+    approaches = [("key", "key"), ("redist", "explicit:algorithm=redist,resources=LLL,domain=300")]
+    rows = owned(approaches, 0.5, domain=300, rows=1500, workers=[2, 3], batches=3)
+    assert [(row["approach"], row["workers"]) for row in rows] == [
+        (label, workers) for label, _ in approaches for workers in (2, 3)
+    ]
+    table = Table.of_rows(rows)
+    assert (table[["state", "computation", "communication"]] >= 1).all().all()
+    assert table.only(workers=2)["migration"].isna().all()
+    assert table.value("migration", approach="key", workers=3) == pytest.approx(1.5, abs=0.3)
+    assert table.value("migration", approach="redist", workers=3) == pytest.approx(1, abs=0.5)
+    assert table.value("communication", approach="redist", workers=3) < 1.6
+    assert (table["missed"] >= table["paid"]).all()
+
+
+@in_make_faults
+@pytest.mark.parametrize(
+    ("app", "source"),
+    [
+        ("naive-bayes", "documents:messages=3000,classes=2,length=5,seed=1"),
+        ("decision-tree:depth=2,bins=16", "points:messages=3000,classes=2,dimensions=3,seed=1"),
+        ("heavy-hitters:capacity=50", "zipf:z=1.1,keys=2000,messages=3000,seed=1"),
+    ],
+)
+def test_an_app_is_deployed_with_what_it_holds_and_how_right_it_is(
+    spark: Any, app: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows reach the streams with the keys of the app; how these run is tested elsewhere."""
+    streams = list[Messages]()
+
+    def deployed(messages: Messages, *rest: Any) -> list[dict[str, Any]]:
+        streams.append(messages)
+        return [{"label": label, "pairs": 7} for label in ("SG", "KG")]
+
+    monkeypatch.setattr("evenflow.papers.deployments.applications.deployed", deployed)
+    subjects: list[Any] = [("SG", "shuffle", {}), ("KG", "key", {})]
+    shuffled, keyed = application(app, source, 4, 2, 0.001, 1.0, subjects, messages=2500)
+    assert {shuffled["app"], keyed["app"]} == {app.partition(":")[0]}
+    [messages] = streams
+    assert messages.messages == 2500
+    if app == "naive-bayes":
+        assert keyed["right"] == shuffled["right"] > 0.6
+        assert keyed["held"] == 7, "the pairs of the streams"
+        counts = np.sort(np.bincount(messages.ids))[::-1]
+        assert 150 < counts[0] < 400, "the null word of about half of the documents, or the first word"
+    elif app.startswith("decision-tree"):
+        assert min(keyed["right"], shuffled["right"]) > 0.6
+        assert keyed["held"] < shuffled["held"]
+        assert 3 < messages.keys_upper_bound() <= 3 * 4, "a key for each leaf and feature"
+    else:
+        assert keyed["held"] <= shuffled["held"] <= 4 * 50
+        assert 0 < keyed["error"] <= shuffled["error"]
 
 
 def test_from_topic_to_topic_every_message_is_counted_where_the_scheme_sends_it(

@@ -24,7 +24,7 @@ from evenflow.papers.deployments.flow import Flow, Timing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LANES = 3
+LANES = 6
 EMPTY = 0.12  # of an interval, for a micro-batch without work, when an interval is chosen
 COLD, WARM = 7, 3  # windows of the first such query of a process, and of later ones
 BROKER = "spark.evenflow.deployments.broker"  # setting of the session: HOST:PORT
