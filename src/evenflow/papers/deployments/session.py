@@ -23,7 +23,7 @@ from evenflow.spark.monitoring.switches import COMPARED, KEY_VALUES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AGGREGATORS = 4  # partitions of the merge
+AGGREGATORS = 1  # partitions of the merge; what they counted is then known without another stage
 MOST_SLOTS = 150  # for several lanes: each may have a Python process
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
