@@ -177,6 +177,49 @@ def test_a_stream_is_compared_on_the_same_messages() -> None:
     assert high["growth"] == pytest.approx(0.5)
 
 
+def test_queries_with_owners_are_judged_by_what_they_measured() -> None:
+    """Consistent hashing is out of tolerance, placed keys are not; every plan gained more than it moved."""
+    claims = {claim.text: claim for claim in find(["functions/fig6"], "spark")[0].claims}
+    even = {"state": 1.1, "computation": 1.2, "communication": 1.1, "adopted": 1, "gain": 0.3, "missed": 0.4}
+    rows: list[dict[str, Any]] = []
+    for approach, imbalance, migration in (
+        ("key", 1.2, 3.0), ("consistent-hash", 1.3, 0.8), ("scan", 0.9, 1.1), ("redist", 0.9, 1.0),
+        ("readj", 0.95, 1.2), ("fill", 0.92, 0.9),
+    ):  # fmt: skip
+        for workers in (4, 5, 6):
+            moved = {"migration": migration} if workers > 4 else {}
+            rows.append({"approach": approach, "z": 0.5, "workers": workers, "imbalance": imbalance, **even,
+                         "paid": 0.2, **moved})  # fmt: skip
+    assert {judge(claim, rows).verdict for claim in claims.values()} == {HOLDS}
+    for column, value, text in (
+        ("paid", 0.5, "a new function is adopted if it gains more than it migrates"),
+        ("migration", 4.0, "the others are close to the ideal migration up to z = 0.8"),
+        ("imbalance", 0.8, "consistent hashing is the first to violate the balance constraint"),
+        ("communication", 2.0, "where keys are placed one by one, all three resources are within tolerance"),
+    ):
+        worse = [row | ({column: value} if column in row else {}) for row in rows]
+        assert judge(claims[text], worse).verdict == DIFFERS, text
+
+
+def test_apps_are_judged_by_what_they_hold_and_how_right_they_are() -> None:
+    claims = {claim.text: claim for claim in find(["heterogeneous/section8"], "spark")[0].claims}
+    rows = [
+        {"app": app, "label": label, "load": 0.95, "of": "own", "throughput": throughput, "held": held}
+        | ({"error": held / 1e4} if app == "heavy-hitters" else {"right": 0.9})
+        for app in ("naive-bayes", "decision-tree", "heavy-hitters")
+        for label, throughput, held in (("KG", 30.0, 10), ("CG", 95.0, 30), ("SG", 100.0, 100))
+    ]
+    kept = [text for text in claims if text.startswith(("CG", "while", "classifiers"))]
+    assert len(kept) == 4
+    assert {judge(claims[text], rows).verdict for text in kept} == {HOLDS}
+    worse = [
+        row | {"held": 100, "error": 0.02, "throughput": 30.0} if row["label"] == "CG" else row
+        for row in rows
+    ]
+    worse[0] = worse[0] | {"right": 0.8}
+    assert HOLDS not in {judge(claims[text], worse).verdict for text in kept}
+
+
 def _rows(**throughput: float) -> list[dict[str, Any]]:
     unit = throughput["KG"]
     return [

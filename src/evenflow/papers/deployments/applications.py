@@ -1,5 +1,4 @@
-"""Naive Bayes, decision tree and heavy hitters (`heterogeneous` 8): throughput, accuracy and memory
-together.
+"""Naive Bayes, decision tree and heavy hitters (`heterogeneous` 8): throughput, accuracy and memory.
 
 An app runs on all its rows with each scheme's online routers, as `evenflow run --at-once` does: how right
 it is in the end, and how much state the workers hold. Its rows, with the keys that they have in the end,

@@ -1,5 +1,4 @@
-"""Queries of several schemes at once, each in a lane of its own (:mod:`.flow`), and how long an interval
-is.
+"""Queries of several schemes at once, each in a lane (:mod:`.flow`), and how long an interval is.
 
 A worker sleeps for most of an interval, so one query alone leaves the cores idle. With their windows
 apart, ``LANES`` queries share them, and what a micro-batch needs of them rarely meets that of another
@@ -57,7 +56,7 @@ def flow_kind(spark: SparkSession) -> type[Flow]:
 
 
 def least_interval(spark: SparkSession, messages: Messages, cluster: Cluster, interval: float) -> float:
-    """Return seconds of which a micro-batch without work takes a tenth, as measured with ``interval``."""
+    """Return seconds of which a micro-batch without work takes ``EMPTY``, as measured with ``interval``."""
     size = cluster.workers, cluster.sources
     if size not in _EMPTY:
         window = round(float(cluster.capacity.sum()) * interval)

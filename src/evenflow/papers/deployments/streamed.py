@@ -1,8 +1,7 @@
-"""One configuration as a stream, scheme by scheme: the highest stable rate, latency at shares of it,
-memory.
+"""One configuration as a stream, scheme by scheme: highest stable rate, latency at shares of it, memory.
 
 The first thing that is measured is how long a micro-batch takes that does no work. The *interval* of the
-configuration is at least so long that this is a tenth of it (:mod:`.lanes`). Then every scheme gets a
+configuration is at least so long that this is an eighth of it (:mod:`.lanes`). Then every scheme gets a
 query of its own (:mod:`.flow`), several at a time, and goes through this protocol:
 
 1. Warm-up: three windows at the rate that the workers could serve in all, with messages that cost nothing.
