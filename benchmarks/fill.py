@@ -216,19 +216,36 @@ def _fill_moves(spec: str, before: int, after: int) -> tuple[float, float]:
 
 
 def speed(messages: int, rounds: int, progress: Progress = silent) -> list[Row]:
-    """Measure fill's time per message against key grouping, and planning against routing each key once."""
+    """Measure fill's time per message against key grouping's, and planning against routing each key once."""
     load = zipf(1.4, 10**5, messages)
     unit = routing(Subject(ef.scheme("key")), 100, load)
-    found = against(unit, {"fill": routing(Subject(ef.scheme("fill")), 100, load)}, rounds, progress)["fill"]
-    planning = _planning()
+    tasks = {f"fill, {n} workers": routing(Subject(ef.scheme("fill")), n, load) for n in (10, 100, 1000)}
+    for other in ("partial-key", "w-choices", "d-choices", "fish"):
+        tasks[f"{other}, 100 workers"] = routing(Subject(ef.scheme(other)), 100, load)
     return [
-        _ratio("fill, 100 workers: time per message relative to key", found.ratio, 12),
-        _ratio("plan of 10^4 hot keys, 1000 workers: time relative to routing each once", planning, 50),
+        *(
+            _ratio(
+                f"{name}: time per message relative to key", measured.ratio, 12, measured.seconds / messages
+            )
+            if name.startswith("fill")
+            else _ratio(f"{name}: the same", measured.ratio, None, measured.seconds / messages)
+            for name, measured in against(unit, tasks, rounds, progress).items()
+        ),
+        _ratio("plan of 10^4 hot keys, 1000 workers: time relative to routing each once", _planning(), 50),
     ]
 
 
-def _ratio(what: str, ratio: float, limit: float) -> Row:
-    return {"part": "speed", "what": what, "ratio": ratio, "limit": limit, "ok": ratio <= limit}
+def _ratio(what: str, ratio: float, limit: float | None, seconds: float | None = None) -> Row:
+    ok = None if limit is None else ratio <= limit
+    nanoseconds = None if seconds is None else 1e9 * seconds
+    return {
+        "part": "speed",
+        "what": what,
+        "ratio": ratio,
+        "nanoseconds": nanoseconds,
+        "limit": limit,
+        "ok": ok,
+    }
 
 
 def _planning() -> float:
@@ -445,8 +462,8 @@ def _speed_tables(rows: Sequence[Row]) -> Iterator[Table]:
     if own:
         yield Table(
             "Speed",
-            ("what", "ratio", "limit", ""),
-            [(r["what"], r["ratio"], r["limit"], _ok(r)) for r in own],
+            ("what", "ratio", "ns per message", "limit", ""),
+            [(r["what"], r["ratio"], r["nanoseconds"], r["limit"], _ok(r)) for r in own],
         )
 
 

@@ -13,7 +13,7 @@ from evenflow.bench.measure import Progress, Row, silent
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, kernel
 from evenflow.report.tables import Table
-from evenflow.schemes.fill import LIGHT, LONGEST, PRICE
+from evenflow.schemes.fill import AHEAD, LIGHT, LONGEST, PRICE
 
 EPSILON = 0.02
 
@@ -66,13 +66,13 @@ def distinct(seen: Arrays) -> float:
 
 
 def most_homes(shares: Float64Array, workers: int, queue: float, longest: float, keys: float) -> int:
-    """Return theorem 4's bound of the homes that waits open, for rows that wait ``longest`` at most."""
+    """Return theorem 5's bound of the homes that waits open, for rows that wait ``longest`` at most."""
     bound = np.inf
     for opened in np.linspace(max(0.0, (longest / queue - 1) / PRICE), LONGEST / PRICE, 200) * keys:
         stretch = min(LONGEST, 1 + PRICE * opened / keys)
         hot = LIGHT**-1 * workers * shares * (longest / (queue * stretch)) ** 2
         if queue * stretch >= longest * (1 - 1e-9):
-            bound = min(bound, opened + np.minimum(workers - 1, np.ceil(hot) - 1).clip(0).sum())
+            bound = min(bound, opened + AHEAD + np.minimum(workers - 1, np.ceil(hot) - 1).clip(0).sum())
     return int(bound)
 
 

@@ -170,7 +170,11 @@ def _route(
     fresh = 0
     further = 0
     filled = 0
+    stretch = 1.0
     for i in range(ids.size):
+        if i % 64 == 0 and rules.price > 0:
+            distinct = counts.size * np.log((counts.size + 1.0) / (counts.size - filled + 1.0))
+            stretch = np.floor(min(8.0, 1.0 + rules.price * further / max(1.0, distinct)) * ROW) / ROW
         key = ids[i]
         hashed = mix(hashes[key] ^ salt)
         cell = np.int64(key) if rules.exact else to_range(hashed, counts.size)
@@ -197,14 +201,13 @@ def _route(
             worker = _first_of(a, key, group, rules.group, -1, np.inf)
         opened = max(1, a.size[key])
         new = rules.free_new and seen == 0
-        part = (seen + 1.0) * n / (counted * opened) if seen >= 4 and rules.hot_first else 0.0
-        patience = 1 / 2 if new else np.sqrt((1 / 160) / part) if part > 1 / 160 else 1.0
+        share = float(counted * opened)
+        weight = (seen + 1.0) * n if seen >= 4 and rules.hot_first else 0.0
+        light = (1 / 160) * share
+        patience = 1 / 2 if new else stretch * np.sqrt(light / max(weight, light))
         most = min(rules.queue, max(12.0, 0.5 * slack)) if rules.waits else np.inf
         limit = most * patience
-        if not new and rules.price > 0:
-            distinct = counts.size * np.log((counts.size + 1.0) / (counts.size - filled + 1.0))
-            limit *= min(8.0, 1.0 + rules.price * further / max(1.0, distinct))
-        high = average + slack * (0.5 if new else 0.75 if part > 0.1 else 1.0)
+        high = average + slack * (0.5 if new else 0.75 if weight > 0.1 * share else 1.0)
         leaves = _leaves(a, rules, worker, key, now, limit, most, high)
         if leaves and opened > rules.group:
             first = -1
@@ -230,7 +233,7 @@ def _route(
                         a.opened[0 if wait > limit and not new else 1] += 1
                         if wait > limit and not new:
                             a.longest[0] = max(a.longest[0], wait)
-                            a.share[key] = part * opened / n
+                            a.share[key] = weight / counted / n
                 worker = int(other)
 
         _vote(a, int(worker), int(key), now)

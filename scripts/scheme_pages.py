@@ -113,7 +113,7 @@ def page(kind: type[Scheme], numbers: dict[str, tuple[float, float]]) -> str:
     meanings = parameter_docs(kind)
     fields = "\n".join(
         f"| `{field.name}` | {str(field.type).replace('|', 'or')} | `{field.default!r}` | "
-        f"{meanings[field.name]} |"
+        f"{as_markdown(meanings[field.name])} |"
         for field in dataclasses.fields(kind)
     )
     parts = [

@@ -57,15 +57,40 @@ def test_what_is_recommended(monkeypatch: Any, how: str, left_hot: int, right_ho
     assert ("skewedPartitionThresholdInBytes" in advice.code) == (choice == "adaptive")
 
 
-def test_the_prediction_is_that_of_the_loads(monkeypatch: Any) -> None:
-    """30 percent of the rows in and out are on one of 16 workers beside its share of the others."""
+@pytest.mark.parametrize("right", [10_000, 40])
+def test_the_prediction_is_that_of_the_loads(monkeypatch: Any, right: int) -> None:
+    """30 percent of the rows in and out are on one of 16 workers beside its share of the others.
+
+    A full outer join returns every row of the left, matched or not.
+    """
     left = table(100_000, 10_000, 30_000)
-    advice = choose(monkeypatch, left, table(10_000, 10_000, 0), "full")
+    advice = choose(monkeypatch, left, table(right, right, 0), "full")
     assert advice.left.rows == 100_000
     assert advice.left.share == pytest.approx(0.3, abs=0.001)
-    loads = 2 * 30_000 / (2 * 100_000 + 10_000)
+    loads = 2 * 30_000 / (2 * 100_000 + right)
     assert advice.plain == pytest.approx(loads * 16 + 1 - loads, rel=0.02)
     assert advice.plan.copied_rows == pytest.approx(15, abs=1)
+
+
+@pytest.mark.parametrize(("how", "choice"), [("full", "join"), ("left", "adaptive"), ("inner", "plain")])
+def test_nulls_match_nothing(monkeypatch: Any, how: str, choice: str) -> None:
+    """Half of the left, and a fifth of the right: one partition's if the join keeps them, else no one's."""
+    rng = np.random.default_rng(1)
+    left, right = (
+        pa.table({"user": pa.array(np.arange(rows) % 1000, mask=rng.random(rows) < nulls)})
+        for rows, nulls in ((20_000, 0.5), (4000, 0.2))
+    )
+    advice = choose(monkeypatch, left, right, how)
+    assert advice.choice == choice
+    assert (advice.left.hottest == "null") == (how != "inner")
+    assert advice.plan.copied_rows == 0
+    if how == "inner":
+        assert advice.plain < 1.5
+    else:
+        joined = 10_000 * 3200 / 1000
+        nulls = 2 * (10_000 + (800 if how == "full" else 0))
+        share = nulls / (nulls + 10_000 + 3200 + joined)
+        assert advice.plain == pytest.approx(share * 16 + 1 - share, rel=0.05)
 
 
 def test_a_small_side_is_broadcast(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def test_heads_are_counted() -> None:
         ("fig11", "at larger scales", {"partial-key": 1e-4}, DIFFERS),
         ("fig11", "W-C is better", {}, HOLDS),
         ("fig11", "W-C is better", {"w-choices": 2e-4}, DIFFERS),
+        ("fig11", "W-C is better", {"w-choices": 1e-4}, DIFFERS),
         ("fig11", "D-C stays", {}, HOLDS),
         ("fig11", "D-C stays", {"d-choices": 9e-4}, DIRECTION),
         ("fig11", "D-C stays", {"d-choices": 2e-3}, DIFFERS),
@@ -145,8 +146,10 @@ def test_heads_are_counted() -> None:
             for data in ("CT", "CT-drift", "CT-made")
             for change, verdict in (
                 ({}, HOLDS),
-                ({"d-choices": 4e-3}, DIRECTION),
-                ({"d-choices": 6e-3}, DIFFERS),
+                ({"d-choices": 1e-2}, DIRECTION),
+                ({"d-choices": 3e-2}, DIFFERS),
+                ({"d-choices": 4e-3, "partial-key": 5e-3}, DIFFERS),
+                ({"d-choices": 4e-3, "partial-key": 3e-3}, DIFFERS),
             )
         ),
     ],
@@ -159,7 +162,8 @@ def test_rules_of_real_streams(figure: str, beginning: str, change: dict[str, fl
 
 def test_rules_of_the_formulas() -> None:
     def rows(over: float, less: float, fraction: float = 0.5) -> list[Row]:
-        row: Row = {"workers": 100, "fraction": fraction, "choices_distinct": 35, "head": 38}
+        row: Row = {"workers": 100, "fraction": fraction, "choices_distinct": 35, "head": 38, "z": 1.4}
+        row["choices"] = 100 * fraction
         for name, counted in (("d-choices", over / 2), ("w-choices", over)):
             row |= {f"{name}_over_pkg": over, f"{name}_over_shuffle": -less, f"{name}_over_pkg_same": 0.2}
             row |= {f"{name}_over_pkg_measured": counted, f"{name}_over_shuffle_measured": -less}
@@ -167,10 +171,13 @@ def test_rules_of_the_formulas() -> None:
 
     assert _verdict("fig4", "at n = 50", rows(0, 0)) == HOLDS
     assert _verdict("fig4", "at n = 50", rows(0, 0, fraction=1.0)) == DIFFERS
-    assert [_verdict("fig5", "D-C and", rows(x, 0)) for x in (0.3, 0.5, 0.7)] == [HOLDS, DIRECTION, DIFFERS]
-    assert [_verdict("fig6", "D-C and", rows(0, x)) for x in (0.79, 0.6, 0.4)] == [HOLDS, DIRECTION, DIFFERS]
-    assert [_verdict("fig5", "the same", rows(x, 0)) for x in (0.3, 0.5, 0.7)] == [HOLDS, DIRECTION, DIFFERS]
-    assert [_verdict("fig6", "the same", rows(0, x)) for x in (0.79, 0.6, 0.4)] == [HOLDS, DIRECTION, DIFFERS]
+    assert _verdict("fig4", "at n = 50", rows(0, 0, fraction=0.2)) == DIFFERS, "p1 is 0.32"
+    graded = [HOLDS, DIRECTION, DIFFERS]
+    for beginning in ("D-C and", "the same"):
+        assert [_verdict("fig5", beginning, rows(x, 0)) for x in (0.3, 0.5, 0.7)] == graded
+        assert [_verdict("fig5", beginning, rows(x, 0)) for x in (0.2, 0.12, 0.05)] == graded
+        assert [_verdict("fig6", beginning, rows(0, x)) for x in (0.79, 0.6, 0.4)] == graded
+        assert [_verdict("fig6", beginning, rows(0, x)) for x in (0.8, 0.9)] == [HOLDS, DIRECTION]
     found = [_verdict("fig5", "counted pairs are", rows(x, 0)) for x in (0.2, 0.9, 2.0)]
     assert found == [HOLDS, DIRECTION, DIFFERS]
     assert _verdict("fig5", "D-C needs", rows(0.2, 0)) == HOLDS
@@ -229,6 +236,7 @@ def test_rules_of_the_least_choices() -> None:
     assert _verdict("fig9", printed, rows(40, [30, 30, 40, 40, 20])) == DIFFERS
     assert _verdict("fig9", larger, rows(40, [40])) == HOLDS
     assert _verdict("fig9", larger, rows(41, [40])) == DIFFERS
+    assert _verdict("fig9", larger, rows(30, [40])) == DIFFERS, "d is far above the smallest"
     assert [_verdict("fig9", "the same for", rows(x, [40])) for x in (45, 50)] == [HOLDS, DIFFERS]
     few = [_verdict("fig9", "the same with 10", rows(x, [40], n=10)) for x in (38, 41, 35)]
     assert few == [HOLDS, DIFFERS, DIFFERS]
@@ -246,7 +254,10 @@ def test_rules_of_skew() -> None:
             for name, value in usual.items()
         ]  # fmt: skip
 
-    assert [_verdict("fig10", "W-C's", rows(w=w)) for w in (1e-5, 1e-4, 1e-2)] == [HOLDS, DIRECTION, DIFFERS]
+    assert [_verdict("fig10", "W-C's", rows(w=w, d=0.02)) for w in (1e-5, 1e-4, 1e-2)] == [
+        HOLDS, DIRECTION, DIFFERS]  # fmt: skip
+    assert [_verdict("fig10", "W-C's", rows(w=1e-5, d=d)) for d in (2e-5, 1.5e-5, 1e-5)] == [
+        HOLDS, DIRECTION, DIFFERS]  # fmt: skip
     found = [_verdict("fig10", "PKG's", rows(pkg=bound * factor)) for factor in (1.029, 1.09, 1.2)]
     assert found == [HOLDS, DIRECTION, DIFFERS]
     assert [_verdict("fig10", "the number", rows(more_keys=f)) for f in (1.5, 3.0)] == [HOLDS, DIFFERS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import evenflow as ef
 from evenflow.cli import main
 from evenflow.errors import EvenflowError
+from evenflow.owners import Ownership
 from evenflow.papers import find
 from evenflow.papers.data import data_sets
 from evenflow.papers.deployments.capacity import RESOLUTION, highest_stable
@@ -25,8 +27,8 @@ from evenflow.papers.deployments.common import (
     near_shuffle,
     no_growth,
 )
-from evenflow.papers.deployments.evolving import batch_seconds
-from evenflow.papers.deployments.finished import Finished, Run, median_of, read_finished
+from evenflow.papers.deployments.flow import Timing
+from evenflow.papers.deployments.lanes import Lanes
 from evenflow.papers.deployments.pace import Pace, write_keys
 from evenflow.papers.deployments.prediction import predicted_rates
 from evenflow.papers.deployments.serving import Served
@@ -37,89 +39,63 @@ from evenflow.papers.page import gates, write_deployments
 from evenflow.papers.reproduce import Outcome, claim_row
 from evenflow.papers.rules import best_times
 from evenflow.papers.table import Table
+from evenflow.schemes.spelling import as_scheme
 
 
-def _finished(began: float, seconds: float, messages: int, speed: float = 1.0) -> Finished:
-    return Finished(np.array([[began, began + seconds, messages, seconds * speed]]), 16 * messages)
-
-
-def test_a_message_is_finished_where_it_stands_in_its_slice() -> None:
-    log = Finished(np.array([[10.0, 14.0, 4, 0.0], [20.0, 21.0, 2, 0.0]]))
-    assert log.times().tolist() == [11, 12, 13, 14, 20.5, 21]
-    assert log.busy == 5
-    assert log.latencies(8.0).tolist() == [3, 4, 5, 6, 12.5, 13]
-
-
-def test_latencies_of_a_share_are_those_of_all_messages() -> None:
-    """Every third message of a worker at an even pace, and all of them."""
-    share = _finished(2.0, 10.0, 10).latencies(1.0, thinned=3)
-    whole = _finished(2.0, 30.0, 30).latencies(1.0)
-    assert np.allclose(share, whole[2::3])
-
-
-def test_a_worker_without_messages_counts_nowhere() -> None:
-    idle = Finished(np.empty((0, 4)))
-    assert idle.latencies(0.0).size == 0
-    numbers = Run(0.0, 4.0, [_finished(1.0, 2.0, 4), idle], keys=2, pairs=3).numbers()
-    assert numbers["latency_worker"] == numbers["latency_mean"] == pytest.approx(2.25)
-    assert numbers["max_over_mean"] == 2
-
-
-def test_the_numbers_of_a_run() -> None:
-    run = Run(100.0, 5.0, [_finished(101.0, 1.0, 100), _finished(101.0, 4.0, 100)], keys=50, pairs=75)
-    numbers = run.numbers()
-    assert numbers["throughput"] == 40
-    assert numbers["memory"] == 1.5
-    assert numbers["state_bytes"] == 3200
-    every = np.concatenate([1 + np.arange(1, 101) / 100, 1 + 4 * np.arange(1, 101) / 100])
-    for name, expected in (
-        ("mean", every.mean()),
-        ("p50", np.median(every)),
-        ("p99", np.quantile(every, 0.99)),
-    ):
-        assert numbers[f"latency_{name}"] == pytest.approx(expected)
-    assert numbers["latency_worker"] == pytest.approx(1 + 4 * 0.505)
-    slower = Run(100.0, 10.0, run.workers, 50, 75)
-    assert median_of([run, slower, slower])["throughput"] == 20
-
-
-def test_workers_without_a_log_are_named(tmp_path: Path) -> None:
-    np.savez(tmp_path / "00000.npz", slices=np.array([[0.0, 1.0, 3, 0.5]]), state_bytes=48)
-    assert read_finished(tmp_path, 1)[0].messages == 3
-    with pytest.raises(EvenflowError, match=r"worker 1 .* share"):
-        read_finished(tmp_path, 2)
-
-
-def test_messages_keep_their_order_and_their_hashes(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
+def test_messages_have_the_hashes_of_their_keys() -> None:
     messages = Messages.of("zipf:z=1.2,keys=500,messages=1000,seed=3")
-    assert messages.hashes.tolist() == ef.hash_keys(np.arange(1, messages.keys_upper_bound() + 1)).tolist()
-    assert messages.thinned(4).messages == 250
-    messages.write(tmp_path / "stream", 3)
-    files = sorted((tmp_path / "stream").iterdir())
-    assert len(files) == 3
-    dealt = np.empty(1000, np.int64)
-    for source, file in enumerate(files):
-        dealt[source::3] = pq.read_table(file)["k"].to_numpy()
-    assert (dealt == messages.ids + 1).all()
+    keys = np.arange(1, messages.keys_upper_bound() + 1)
+    assert messages.hashes.tolist() == ef.hash_keys(keys).tolist()
+    assert (messages.keys == messages.ids + 1).all()
 
 
 def test_clusters_that_cannot_be_are_refused() -> None:
     with pytest.raises(EvenflowError, match="one above 0 for each"):
         Cluster(3, 1, 0.001, (1.0, 0.0, 1.0))
-    with pytest.raises(EvenflowError, match="kind is 'idle'"):
-        Cluster(3, 1, 0.001, kind="idle")
 
 
-def test_predictions_follow_load_and_speed() -> None:
-    messages = Messages(np.zeros(1000, np.int32))
-    equal = Cluster(4, 2, 0.001)
-    assert equal.predicted_seconds(ef.scheme("key"), messages) == pytest.approx(1.0)
-    assert equal.predicted_seconds(ef.scheme("shuffle"), messages) == pytest.approx(0.25)
-    uneven = Cluster(4, 2, 0.001, (0.5, 1.0, 1.0, 1.0))
-    assert uneven.predicted_seconds(ef.scheme("shuffle"), messages) == pytest.approx(0.5)
-    assert uneven.ideal_seconds(1000) == pytest.approx(1000 * 0.001 / 3.5)
+def test_windows_of_a_lane_end_a_part_of_an_interval_after_those_of_the_one_before() -> None:
+    for seconds, lanes in ((2.5, 3), (1.0, 1), (0.7, 2)):
+        timings = [Timing(seconds, lane, lanes) for lane in range(lanes)]
+        assert {timing.interval for timing in timings} == {timings[0].interval}
+        assert timings[0].interval == pytest.approx(seconds, abs=0.002)
+        for lane, timing in enumerate(timings):
+            start = timing.start(1e9)
+            assert start >= 1e9
+            assert round(1000 * start) % timing.tick == 0, "at a trigger of Spark's"
+            assert round(1000 * (start - timings[0].start(1e9))) == lane * timing.tick
+
+
+def test_lanes_run_all_trials_and_hand_on_the_first_ones_rates() -> None:
+    lanes, seen = Lanes(5, most=2, phases=1, shares=True, stop=print), list[Any]()
+
+    def trial(number: int, lane: int) -> None:
+        lanes.teller(number)(0, 40.0 + number)
+        seen.append((number, lane, lanes.told(0)))
+
+    lanes.run(trial)
+    assert sorted(number for number, *_ in seen) == list(range(5))
+    assert {lane for _, lane, _ in seen} <= {0, 1}
+    assert {rate for *_, rate in seen} == {40.0}
+    assert Lanes(1, most=3, phases=1, shares=False, stop=print).told(0) is None
+
+
+def test_a_trial_that_fails_ends_those_that_wait_for_it() -> None:
+    began, stopped = list[int](), list[int]()
+    lanes = Lanes(3, most=2, phases=1, shares=True, stop=lambda: stopped.append(1))
+
+    def trial(number: int, lane: int) -> None:
+        began.append(number)
+        if number == 0:
+            while 1 not in began:
+                time.sleep(0.001)
+            raise EvenflowError("the first one failed")
+        lanes.told(0)
+
+    with pytest.raises(EvenflowError, match="the first one failed"):
+        lanes.run(trial)
+    assert sorted(began) == [0, 1], "the third one does not begin"
+    assert stopped == [1]
 
 
 def test_the_highest_stable_rate_is_found_from_any_guess() -> None:
@@ -201,6 +177,49 @@ def test_a_stream_is_compared_on_the_same_messages() -> None:
     assert high["growth"] == pytest.approx(0.5)
 
 
+def test_queries_with_owners_are_judged_by_what_they_measured() -> None:
+    """Consistent hashing is out of tolerance, placed keys are not; every plan gained more than it moved."""
+    claims = {claim.text: claim for claim in find(["functions/fig6"], "spark")[0].claims}
+    even = {"state": 1.1, "computation": 1.2, "communication": 1.1, "adopted": 1, "gain": 0.3, "missed": 0.4}
+    rows: list[dict[str, Any]] = []
+    for approach, imbalance, migration in (
+        ("key", 1.2, 3.0), ("consistent-hash", 1.3, 0.8), ("scan", 0.9, 1.1), ("redist", 0.9, 1.0),
+        ("readj", 0.95, 1.2), ("fill", 0.92, 0.9),
+    ):  # fmt: skip
+        for workers in (4, 5, 6):
+            moved = {"migration": migration} if workers > 4 else {}
+            rows.append({"approach": approach, "z": 0.5, "workers": workers, "imbalance": imbalance, **even,
+                         "paid": 0.2, **moved})  # fmt: skip
+    assert {judge(claim, rows).verdict for claim in claims.values()} == {HOLDS}
+    for column, value, text in (
+        ("paid", 0.5, "a new function is adopted if it gains more than it migrates"),
+        ("migration", 4.0, "the others are close to the ideal migration up to z = 0.8"),
+        ("imbalance", 0.8, "consistent hashing is the first to violate the balance constraint"),
+        ("communication", 2.0, "where keys are placed one by one, all three resources are within tolerance"),
+    ):
+        worse = [row | ({column: value} if column in row else {}) for row in rows]
+        assert judge(claims[text], worse).verdict == DIFFERS, text
+
+
+def test_apps_are_judged_by_what_they_hold_and_how_right_they_are() -> None:
+    claims = {claim.text: claim for claim in find(["heterogeneous/section8"], "spark")[0].claims}
+    rows = [
+        {"app": app, "label": label, "load": 0.95, "of": "own", "throughput": throughput, "held": held}
+        | ({"error": held / 1e4} if app == "heavy-hitters" else {"right": 0.9})
+        for app in ("naive-bayes", "decision-tree", "heavy-hitters")
+        for label, throughput, held in (("KG", 30.0, 10), ("CG", 95.0, 30), ("SG", 100.0, 100))
+    ]
+    kept = [text for text in claims if text.startswith(("CG", "while", "classifiers"))]
+    assert len(kept) == 4
+    assert {judge(claims[text], rows).verdict for text in kept} == {HOLDS}
+    worse = [
+        row | {"held": 100, "error": 0.02, "throughput": 30.0} if row["label"] == "CG" else row
+        for row in rows
+    ]
+    worse[0] = worse[0] | {"right": 0.8}
+    assert HOLDS not in {judge(claims[text], worse).verdict for text in kept}
+
+
 def _rows(**throughput: float) -> list[dict[str, Any]]:
     unit = throughput["KG"]
     return [
@@ -243,9 +262,7 @@ def test_papers_best_cases_are_claims_with_margins() -> None:
     assert best_cut("latency_p99", "SG", "KG", "z", 0.9)(table).measured == "-57%"
 
 
-def test_a_batch_takes_what_its_slices_take() -> None:
-    log = Finished(np.array([[0, 1, 10, 1.0], [1, 2, 10, 1.0], [2, 3, 10, 4.0]]))
-    assert batch_seconds(log, 3).tolist() == [1, 1, 4]
+def test_a_workers_speed_is_judged_by_its_slowest_and_fastest_batch() -> None:
     rows = [{"worker": 0, "batch": b, "seconds": s} for b, s in enumerate((1.0, 1.02, 0.99))]
     (claim,) = find(["evolving/fig4"], "spark")[0].claims
     assert judge(claim, rows).verdict == HOLDS
@@ -264,17 +281,19 @@ def test_every_deployment_can_be_run(scale: str) -> None:
                 schemes = [ef.scheme(name, **parameters) for _, name, parameters in point["subjects"]]
                 names = [scheme.name for scheme in schemes]
                 assert {"fill", "shuffle", "key", "two-choices"} <= set(names), experiment.name
-    assert slots_for(find([], "spark"), setting) == (100 if scale == "small" else 128)
+            for _, text in point.get("approaches", []):
+                assert Ownership.start(as_scheme(text), 4).workers == 4, text
+    assert slots_for(find([], "spark"), setting) == (120 if scale == "small" else 150)
     assert [experiment.name for experiment in find(["choices/fig13"], "spark")] == ["choices/fig13"]
-    with pytest.raises(EvenflowError, match="there is no figure 'functions'"):
-        find(["functions"], "spark")
+    with pytest.raises(EvenflowError, match="there is no figure 'functions/fig1'"):
+        find(["functions/fig1"], "spark")
 
 
 def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     [experiment] = find(["choices/fig13"], "spark")
     rows = []
     same = {"workers": 8, "sources": 2, "empty_seconds": 0.5, "empty_share": 0.1, "growth": 0.06}
-    same["machine_load"] = 1.26
+    same |= {"machine_load": 1.26, "interval": 5.0}
     for row in _rows(KG=1.0, PKG=2.0, SG=10.0, **{"D-C": 9.9, "W-C": 9.9}, FISH=9.8, fill=9.7):
         rows += [row | same | {"z": z} for z in (1.4, 1.7, 2.0)]
     outcome = Outcome(rows={experiment.name: rows})
@@ -285,8 +304,8 @@ def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     page = (tmp_path / "page.md").read_text()
     assert "fill 0.970" in page
     assert (
-        "z = 1.7, 8 workers, 2 sources; empty run 0.50 to 0.50 s, at most 10% of an interval; load of the "
-        "machine 1.3 to 1.3:" in page
+        "z = 1.7, 8 workers, 2 sources; interval 5.00 s, empty run 0.50 to 0.50 s, at most 10% of it; load "
+        "of the machine 1.3 to 1.3:" in page
     )
 
 

@@ -27,7 +27,7 @@ QUICK = [
     *(f"heterogeneous/{figure}" for figure in ("fig4", "bound", "tree", "hitters")),
     *(f"functions/{figure}" for figure in ("fig1", "fig1-run", "thresholds", "fig8", "fig11", "window")),
     *(f"functions/{figure}" for figure in ("tolerance", "removal")),
-    *(f"evolving/fig{number}" for number in (12, 14, 15, 17)),
+    *(f"evolving/fig{number}" for number in (12, 14, 17)),
     "evolving/epochs",
     *(f"dynamic/{figure}" for figure in ("table1", "widths", "table3")),
 ]

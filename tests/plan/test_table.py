@@ -122,9 +122,16 @@ def test_draws_that_are_none_get_a_sentence() -> None:
             plan.route(hashes, np.array(draws))
 
 
-def test_python_workers_import_the_table_without_numba_and_spark() -> None:
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "evenflow.plan.table, evenflow.plan.plan, evenflow.spark.state.owner_lookup",
+        "evenflow.spark.joining.plan_versions, evenflow.spark.routing.turns",
+    ],
+)
+def test_python_workers_import_plans_without_numba_and_spark(modules: str) -> None:
     program = (
-        "import sys, evenflow.plan.table, evenflow.plan.plan, evenflow.spark.state.owner_lookup\n"
+        f"import sys, {modules}\n"
         "print([name for name in ('numba', 'pyspark', 'pandas') if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -48,6 +48,7 @@ class FillReference(Reference):
         self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
         self.messages = self.since = self.counted = self.fresh = 0
         self.further = 0  # homes beyond a key's first
+        self.stretched = 1.0
         self.votes: list[tuple[int, float]] = [(0, 0.0)] * self.n  # by worker: leading key, lead
         self.reset_table(max(8192, 64 * self.n))
 
@@ -115,11 +116,11 @@ class FillReference(Reference):
         return result + (12 if self.sources > 1 else 0)
 
     def stretch(self) -> float:
-        """1 + 18 (several sources: 54) x homes beyond the first per distinct key, at most 8."""
+        """1 + 18 (several sources: 72) x homes beyond the first per distinct key, at most 8 (20)."""
         zeros = self.cells.count(0)
         distinct = len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))
-        price = 18 if self.sources == 1 else 54
-        return min(8.0, 1 + price * self.further / max(1.0, distinct))
+        price, longest = (18, 8.0) if self.sources == 1 else (72, 20.0)
+        return math.floor(min(longest, 1 + price * self.further / max(1.0, distinct)) * UNIT) / UNIT
 
     def vote(self, worker: int, key: int, now: float) -> None:
         leader, lead = self.votes[worker]
@@ -132,6 +133,8 @@ class FillReference(Reference):
             self.votes[worker] = (leader, lead - weight) if lead >= weight else (key, weight)
 
     def choose(self, key: int, time: float) -> int:
+        if self.messages % 64 == 0:
+            self.stretched = self.stretch()
         hashed = mix(key ^ self.salt)
         cell = ((hashed >> 32) * len(self.cells)) >> 32
         seen = self.cells[cell]
@@ -155,11 +158,13 @@ class FillReference(Reference):
             entry.used = self.messages
 
         new = self.sources == 1 and seen == 0
-        part = (seen + 1) * self.n / (self.counted * opened) if seen >= 4 else 0.0
-        patience = 1 / 2 if new else math.sqrt((1 / 160) / part) if part > 1 / 160 else 1.0
+        share = float(self.counted * opened)  # the recent rows of a key with part 1, times n
+        weight = float((seen + 1) * self.n) if seen >= 4 else 0.0
+        light = (1 / 160) * share
+        patience = 1 / 2 if new else self.stretched * math.sqrt(light / max(weight, light))
         most = min(self.scheme.queue, max(12.0, 0.5 * slack))
-        limit = most * patience * (1 if new else self.stretch())
-        high = average + slack * (0.5 if new else 0.75 if part > 0.1 else 1.0)
+        limit = most * patience
+        high = average + slack * (0.5 if new else 0.75 if weight > 0.1 * share else 1.0)
 
         def leaves() -> bool:
             leader, lead = self.votes[worker]
@@ -196,18 +201,21 @@ class FillReference(Reference):
         assert report.capacity is not None
         mean = float(np.mean(report.capacity))
         shares = [float(capacity) / mean for capacity in report.capacity]
+        now = self.clock()
+        waits = [max(free - now, 0.0) for free in self.free]
+        told = None if report.backlog is None else [float(row) / self.sources for row in report.backlog]
         if max(abs(share * weight - 1) for share, weight in zip(shares, self.weights, strict=True)) > 0.05:
-            now = self.clock()
-            rows = [
-                max(free - now, 0.0) / weight for free, weight in zip(self.free, self.weights, strict=True)
-            ]
-            if report.backlog is not None:
-                rows = [float(row) / self.sources for row in report.backlog]
+            rows = told or [wait / weight for wait, weight in zip(waits, self.weights, strict=True)]
             self.weights = [rounded(1 / share) for share in shares]
-            self.levels = [0.0] * self.n
+            waits = [rounded(row * weight) for row, weight in zip(rows, self.weights, strict=True)]
+            self.levels = list(waits)
+            self.since = round(sum(wait / weight for wait, weight in zip(waits, self.weights, strict=True)))
+            self.free = [self.clock() + wait for wait in waits]
             self.votes = [(leader, 0.0) for leader, _ in self.votes]
-            self.free = [rounded(row * weight) for row, weight in zip(rows, self.weights, strict=True)]
-            self.since = 0
+        elif told is not None:
+            for worker, row in enumerate(told):
+                most = rounded(row * self.weights[worker]) + self.scheme.queue
+                self.free[worker] -= max(waits[worker] - most, 0.0)
 
 
 def settle(weights: list[float], owners: list[int], target: list[float], tolerance: float) -> list[int]:

@@ -17,6 +17,7 @@ from evenflow.plan.bin_packing import pour, settle
 from evenflow.schemes.fill import FRESH, FillRouter, new_homes
 from evenflow.schemes.fill_owner import OwnerRouter
 from evenflow.schemes.spelling import parse_schemes
+from evenflow.simulator import Queueing, simulate
 from reference.fill import FillReference
 from reference.fill import settle as slow_settle
 
@@ -127,6 +128,51 @@ def test_decides_like_the_reference_with_a_full_table_and_reports(
         router.report(report)
         reference.report(report)
         router = ef.Router.from_bytes(router.to_bytes())
+
+
+@given(seed=st.integers(0, 99), n=st.sampled_from([2, 5, 9]), sources=st.sampled_from([1, 3]))
+def test_decides_like_the_reference_while_backlogs_are_reported(seed: int, n: int, sources: int) -> None:
+    scheme: Any = ef.scheme("fill", queue=2)
+    router = scheme.router(n, seed, sources=sources)
+    reference = FillReference(scheme, n, seed, 0, sources)
+    rng = np.random.default_rng(seed)
+    capacity = rng.choice([1.0, 2.0, 5.0], n)
+    for part in np.array_split(zipf(1.0, 200, 1500, seed), 10):
+        assert router.route(part).tolist() == [reference.route_one(int(key)) for key in part]
+        report = ef.WorkerReport(capacity=capacity, backlog=rng.integers(0, 40, n).astype(np.float64))
+        router.report(report)
+        reference.report(report)
+
+
+def test_rows_that_wait_count_as_load_when_capacities_change_and_reports_shorten_waits() -> None:
+    stream, n = zipf(0.5, 3000, 10**5), 5
+    router: Any = ef.scheme("fill").router(n, seed=1)
+    router.route(stream[:5000])
+    capacity = np.array([5.0, 1.0, 1.0, 1.0, 1.0])
+    backlog = np.array([0.0, 0.0, 0.0, 300.0, 0.0])
+    router.report(ef.WorkerReport(capacity=capacity, backlog=backlog))
+    waits = backlog * capacity.mean() / capacity
+    assert router.waits() == pytest.approx(waits)
+    workers = router.route(stream[5000:6000])
+    assert not (workers == 3).any()  # the others have not as much to do yet
+    router.report(ef.WorkerReport(capacity=capacity, backlog=np.zeros(n)))
+    assert router.waits().max() <= 5.0
+    workers = router.route(stream[6000:])
+    share = np.bincount(workers, minlength=n) / workers.size / capacity * capacity.sum()
+    assert share.max() <= 1.03
+
+
+def test_unequal_workers_cost_few_homes_and_no_long_waits() -> None:
+    """The workers' speeds become known after a quarter of a second, when slow ones have 100 rows to do."""
+    numbers = simulate(
+        "fill",
+        "zipf:z=1.0,keys=1e4,messages=100000,seed=1",
+        workers=10,
+        sources=1,
+        queueing=Queueing(rate=1e4, capacity="3x5,7x1", load=0.8),
+    ).row()
+    assert numbers["memory"] <= 1.2
+    assert numbers["latency_p99"] <= 0.25
 
 
 @given(

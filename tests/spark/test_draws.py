@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -86,3 +87,23 @@ def test_stored_keys_made_by_rand(spark: Any, tmp_path: Any) -> None:
     made.write.parquet(str(tmp_path / "stored"))
     stored = spark.read.parquet(str(tmp_path / "stored"))
     assert max_by_mean(loads_of(stored.transform(balance("k", WORKERS)))) < 1.05
+
+
+@pytest.mark.usefixtures("compiled")
+def test_a_streams_draws_are_in_code_that_is_compiled_once(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark gives rand a new seed in every micro-batch; code with the seed would be compiled for each."""
+    rows = spark.range(0, ROWS, 1, 2)
+    drawn = draw_by_position(0, HOME, streaming=True)
+    for draw, texts in (("rand({}L)", 2), (re.sub(r"rand\(\d+L\)", "rand({}L)", drawn), 1)):
+        written = set()
+        for seed in (1, 2):
+            rows.selectExpr(f"{draw.format(seed)} as draw").explain("codegen")
+            written.add(capsys.readouterr().out.partition("Generated code:")[2])
+        assert "" not in written, "at least the range is compiled"
+        assert len(written) == texts, draw
+    draws = rows.selectExpr(f"{drawn} as draw").toPandas()["draw"]
+    assert draws.nunique() == ROWS
+    assert 0 <= draws.min() < draws.max() < 1
+    assert max_by_mean(np.histogram(draws, WORKERS, (0, 1))[0]) < 1.05

@@ -156,6 +156,17 @@ def test_rows_out_are_even(spark: Any) -> None:
         assert max(ours) / (sum(ours) / 4) < 1.2
 
 
+def test_rows_without_a_key_are_spread(spark: Any) -> None:
+    """Half of the left; Spark sends all of them to one partition."""
+    left = spark.range(0, 12_000, 1, 4).selectExpr("if(id % 2 = 0, null, id % 900) as k", "id as row")
+    right = skewed(spark, 600, 0.4, 2).select("k", F.col("x").alias("y"))
+    for how in ("left", "full", "left_anti") if ALL else ("left_anti",):
+        ours = join(left, right, "k", how, workers=4)
+        rows = [row["count"] for row in ours.groupBy(F.spark_partition_id()).count().collect()]
+        assert sum(rows) == left.join(right, "k", how).count()
+        assert max(rows) / (sum(rows) / 4) < 1.2
+
+
 def test_sql_sends_rows_where_the_plan_says(spark: Any) -> None:
     rng = np.random.default_rng(4)
     hashes = rng.integers(0, 2**64, 40, np.uint64)

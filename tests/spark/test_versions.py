@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from evenflow.errors import EvenflowError
-from evenflow.keys.murmur3 import hash_of_int, int_with_hash
 from evenflow.spark import balance, loads
+from evenflow.spark.murmur3 import hash_of_int, int_with_hash
 from evenflow.spark.replanning.batch_stats import plain
 from evenflow.spark.routing.key_counts import count_frequent_keys
 from evenflow.spark.versions import arrow, frequent, known, placement

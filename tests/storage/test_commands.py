@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import socket
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,15 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import evenflow as ef
 from evenflow.cli import main
 from evenflow.errors import EvenflowError
 from evenflow.storage import Location, open_storage
 from evenflow.streams import FileStream, open_stream
 from extent import in_make_faults
 from storage.s3_server import SECRET, Request, S3Server, ranges_read, versitygw
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 @pytest.fixture
@@ -70,6 +74,29 @@ def test_objects_are_the_same_stream_as_files(place: Location, tmp_path: Path, k
         assert [chunk.ids.tolist() for chunk in stream.chunks()] == wanted
     one = open_stream(f"{place}/day/1.{kind}", "user")
     assert sum(chunk.ids.size for chunk in one.chunks()) == 500
+
+
+def test_folders_give_columns_as_local_ones_do(place: Location, tmp_path: Path) -> None:
+    """A column for each level, whole numbers as such, escaped text, and null."""
+    storage = open_storage(place)
+    for number, folder in enumerate(("day=1/shop=a%20b", "day=22/shop=c", f"day={NULL}/shop={NULL}")):
+        content = as_bytes(rows(500, number), "parquet")
+        storage.put(f"sales/{folder}/part.parquet", content)
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "part.parquet").write_bytes(content)
+    storage.put("sales/_SUCCESS", b"")
+    for key in (["day"], ["shop"], ["user", "day"], ["shop", "user"]):
+        found, wanted = (open_stream(path, key) for path in (f"{place}/sales", str(tmp_path)))
+        ids = [np.concatenate([chunk.ids for chunk in stream.chunks()]) for stream in (found, wanted)]
+        assert ids[0].tolist() == ids[1].tolist()
+        assert found.hashes.tolist() == wanted.hashes.tolist()
+    by_day = open_stream(f"{place}/sales", "day")
+    assert [by_day.label(id) for id in np.unique(np.concatenate([c.ids for c in by_day.chunks()]))] == [
+        "1", "22", "null",
+    ]  # fmt: skip
+    spark_hashes = ef.hash_keys(pa.array([1, 22, None], pa.int32())).tolist()
+    assert by_day.hashes.tolist() == spark_hashes
+    assert sum(chunk.ids.size for chunk in pickle.loads(pickle.dumps(by_day)).chunks()) == 1500
 
 
 def test_a_part_of_a_large_object_is_read_by_ranges(place: Location, moto: S3Server) -> None:

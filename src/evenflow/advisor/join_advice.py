@@ -21,6 +21,7 @@ from evenflow.advisor.advice import SAMPLE, open_data
 from evenflow.advisor.profile import share_text
 from evenflow.advisor.recommend import GAIN, plain_label
 from evenflow.errors import EvenflowError
+from evenflow.kernels import BoolArray
 from evenflow.plan import JoinPlan, bucket_of, make_join_plan
 from evenflow.plan.counted import HOT_DIVISOR, Counted
 from evenflow.plan.join_build import KINDS, NO_PRODUCT
@@ -34,6 +35,8 @@ ROW_BYTES = 100  # assumed where no file says how large rows are
 MIN_SAMPLED = 16  # rows of a hot key in a sample; fewer may be chance
 BROADCASTS = {"right": ("inner", "left", "left_semi", "left_anti"), "left": ("inner", "right")}
 ADAPTIVE_SPLITS = {"left": ("inner", "left", "left_semi", "left_anti"), "right": ("inner", "right")}
+KEEPS_NULLS = {"left": ("left", "full", "left_anti"), "right": ("right", "full")}
+_NULL = np.array([42], np.uint64)  # its hash
 BOTH_HOT = 20  # rows of a key on the side with fewer of them, from which its joined rows are most of its load
 
 
@@ -149,30 +152,32 @@ def advise_join(
     if how not in KINDS:
         raise EvenflowError(f"how is {how!r}; choose one of {', '.join(KINDS)}.")
     workers = scheme("key").router(workers, seed).workers  # rejects an invalid number of workers
-    samples, sides = [], []
+    samples, sides, unmatched = [], [], 0.0
     columns: tuple[str, ...] = ("key",)
     for data, name in ((left, "left"), (right, "right")):
         stream, total = open_data(data, key, None, sample, seed)
         taken = take_sample(stream, sample)
         taken.total = total or taken.total or taken.messages
         samples.append(taken)
-        sides.append(_side(taken, name))
+        keeps = how in KEEPS_NULLS[name]
+        sides.append(_side(taken, name, keeps))
+        unmatched += _null_rows(taken) if keeps else 0.0
         columns = stream.key if isinstance(stream, FileStream) else columns
     counts = _counted(samples, workers)
     if how in NO_PRODUCT:  # only whether the right has a key matters
         keys, distinct = counts[1].keys, counts[1].distinct or 0.0
         counts[1] = Counted(keys, np.ones(keys.size), distinct, None, distinct)
     plan = make_join_plan(workers, counts[0], counts[1], how)
-    plain = _plain_load(plan, how)
-    chosen = _chosen(plan, plain, sides, how)
+    plain = _plain_load(plan, how, unmatched)
+    chosen = _chosen(plan, plain, sides, how, unmatched)
     reason = _reason(chosen, plan, plain, sides, how)
     code, notes = _code(chosen, columns, workers, how, sides)
     return JoinAdvice(workers, how, columns, sides[0], sides[1], plain, plan, chosen, reason, code, notes)
 
 
-def _side(sample: Sample, name: str) -> JoinSide:
+def _side(sample: Sample, name: str, keeps_nulls: bool) -> JoinSide:
     counts = np.bincount(sample.ids, minlength=sample.keys_upper_bound())
-    top = int(counts.argmax())
+    top = int((counts if keeps_nulls else np.where(_has_null(sample), 0, counts)).argmax())
     rows = int(sample.total or sample.messages)
     size = rows * ROW_BYTES
     sizes = [file.size() for file in sample.stream.files] if isinstance(sample.stream, FileStream) else [None]
@@ -182,12 +187,23 @@ def _side(sample: Sample, name: str) -> JoinSide:
     return JoinSide(name, rows, int((counts > 0).sum()), size, sample.label(top), share)
 
 
+def _has_null(sample: Sample) -> BoolArray:
+    """Return for every key, by id, whether a part of it is null, so that it matches nothing."""
+    stream = sample.stream
+    return stream.has_null() if isinstance(stream, FileStream) else np.zeros(sample.hashes.size, bool)
+
+
+def _null_rows(sample: Sample) -> float:
+    return float(_has_null(sample)[sample.ids].mean()) * float(sample.total or sample.messages)
+
+
 def _counted(samples: list[Sample], workers: int) -> list[Counted]:
     """Return the rows, on both sides, of every key that is frequent on one of them."""
     rows: list[dict[int, float]] = []
     frequent: set[int] = set()
     for sample in samples:
         counts = np.bincount(sample.ids, minlength=sample.hashes.size)
+        counts[_has_null(sample)] = 0
         least = MIN_SAMPLED if sample.how else 1
         listed = np.argsort(-counts, kind="stable")[: max(1000, HOT_DIVISOR * workers)]
         frequent.update(sample.hashes[listed[counts[listed] >= least]].tolist())
@@ -197,27 +213,31 @@ def _counted(samples: list[Sample], workers: int) -> list[Counted]:
     for sample, own in zip(samples, rows, strict=True):
         keys = [key for key in sorted(frequent) if own.get(key, 0.0) > 0]
         listed_rows = np.array([own[key] for key in keys], np.float64)
-        total = float(sample.total or sample.messages)
-        found.append(Counted(np.array(keys, np.uint64), listed_rows, total, None, float(len(own))))
+        total = float(sample.total or sample.messages) - _null_rows(sample)
+        distinct = float(sum(rows > 0 for rows in own.values()))
+        found.append(Counted(np.array(keys, np.uint64), listed_rows, total, None, distinct))
     return found
 
 
-def _plain_load(plan: JoinPlan, how: str) -> float:
-    """Return the fullest worker's load, relative to the mean, if every key has one worker."""
+def _plain_load(plan: JoinPlan, how: str, unmatched: float) -> float:
+    """Return the fullest worker's load, relative to the mean, if every key has one worker.
+
+    So has null, with ``unmatched`` rows.
+    """
     joined = plan.left_rows if how in NO_PRODUCT else plan.left_rows * plan.right_rows
     loads = plan.left_rows + plan.right_rows + joined
-    if not loads.size:
-        return 1.0
-    rest = max(0.0, float(loads.sum() / max(1e-12, plan.weights.sum()) - loads.sum()))
-    carried = np.full(plan.workers, rest / plan.workers)
+    weight = float(plan.weights.sum())
+    rest = float(loads.sum() / weight - loads.sum()) if weight else sum(plan.totals)
+    carried = np.full(plan.workers, max(0.0, rest) / plan.workers)
     np.add.at(carried, bucket_of(plan.keys, plan.workers), loads)
-    return float(carried.max() / carried.mean())
+    carried[bucket_of(_NULL, plan.workers)] += 2 * unmatched
+    return float(carried.max() / max(1e-300, carried.mean()))
 
 
-def _chosen(plan: JoinPlan, plain: float, sides: list[JoinSide], how: str) -> str:
+def _chosen(plan: JoinPlan, plain: float, sides: list[JoinSide], how: str, unmatched: float) -> str:
     if any(side.bytes <= MAY_BROADCAST and how in BROADCASTS[side.name] for side in sides):
         return "broadcast"
-    if not plan.splits or plain < GAIN * plan.max_over_mean:
+    if not (plan.splits or unmatched) or plain < GAIN * plan.max_over_mean:
         return "plain"
     return "join" if _why_not_adaptive(plan, how) else "adaptive"
 
@@ -246,9 +266,10 @@ def _reason(chosen: str, plan: JoinPlan, plain: float, sides: list[JoinSide], ho
     )
     if chosen == "broadcast":
         small = _smallest(sides, how)
+        size = max(0.1, small.bytes / 1e6)
         return found + (
-            f"But the {small.name} is small, about {small.bytes / 1e6:,.1f} MB: broadcast, it is joined "
-            "without a shuffle, and keys do not matter."
+            f"But the {small.name} is small, about {size:,.1f} MB: broadcast, it is joined without a "
+            "shuffle, and keys do not matter."
         )
     if chosen == "plain":
         return found + "That is not worth a change: leave the join as it is."

@@ -1,19 +1,24 @@
 """`join` with streams compared with Spark's own join, with work per row after the join.
 
 Rows sleep after the join, so that the work does not depend on what else the machine does; eight partitions,
-on eight slots for a stream and a table, on two for two streams. **Stream-table**: a stream joined with a
-table of unique keys; 70 percent of the stream's rows have one key, and plans are learned from the stream.
-**Stream-stream**: two streams with watermarks and a time
-range, inner; one key has 30 percent of the left rows, 10 percent of the right and nine tenths of the joined
-rows. Plans are learned as well; beside that, a plan is given that is made of the first file of each. Max over
-mean is of rows out, the median over all micro-batches but the first two of a query, from which it learns.
+on eight slots for a stream and a table, on two for two streams.
+
+**Stream-table**: a stream joined with a table of unique keys; 70 percent of the stream's rows have one key. A
+micro-batch has eight files, since adaptive execution splits a partition by input task.
+
+**Stream-stream**: two streams with watermarks and a time range, inner; one key has 30 percent of the left
+rows, 10 percent of the right and nine tenths of the joined rows.
+
+Plans are learned from the streams; beside that, a plan is given that is made of the first micro-batch.
+Seconds of a batch, and max over mean of its rows out, are medians over all micro-batches but the first two
+of a query, from which it learns.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +27,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evenflow.bench.join_tables import ADVISORY, DEFAULTS, SKEW, Way
 from evenflow.bench.measure import Progress, Row, silent
-from evenflow.bench.on_spark import NOT_COALESCED, folder, in_turn, ratio, session, timed
+from evenflow.bench.on_spark import NOT_COALESCED, folder, in_turn, ratio, reported, session, timed
 from evenflow.bench.results import Columns, Limit, Target
 
 if TYPE_CHECKING:
@@ -32,11 +38,16 @@ if TYPE_CHECKING:
     from evenflow.plan import JoinPlan
 
 PARTITIONS = 8
+ROUNDS = 1  # after a warm-up; most of the time is spent waiting
+FILES = 8  # of a micro-batch of the stream that is joined with a table
 HOT = 7
 SECOND = 10**6  # microseconds
 TABLE, STREAMS = "stream-table", "stream-stream"
 PARTS = (TABLE, STREAMS)
-SHOWN = ("what", "rows", "seconds", ("times as fast", "times_as_fast"), ("max/mean", "max_over_mean"))
+SHOWN = (
+    "what", "rows", "seconds", ("times as fast", "times_as_fast"), ("seconds of a batch", "batch_seconds"),
+    ("max/mean", "max_over_mean"),
+)  # fmt: skip
 COLUMNS: dict[str, Columns] = {
     TABLE: (
         "A stream and a table, 100 microseconds per joined row, 8 partitions on 8 slots",
@@ -47,8 +58,11 @@ COLUMNS: dict[str, Columns] = {
         SHOWN,
     ),
 }
+TUNED = {**DEFAULTS, SKEW: "100KB", ADVISORY: "64KB"}  # a micro-batch shuffles about 1 MB
 TARGETS = (
-    Target(TABLE, {"what": "evenflow"}, "max_over_mean", Limit("at most", 1.2)),
+    Target(TABLE, {"what": "evenflow, plan given"}, "of_tuned", Limit("at most", 1.1)),
+    Target(TABLE, {"what": "evenflow, plan given"}, "max_over_mean", Limit("at most", 1.2)),
+    Target(TABLE, {"what": "evenflow, learning"}, "max_over_mean", Limit("at most", 1.2)),
     Target(STREAMS, {"what": "evenflow, plan given"}, "times_as_fast", Limit("at least", 1.2)),
     Target(STREAMS, {"what": "evenflow, plan given"}, "max_over_mean", Limit("at most", 1.1)),
     Target(STREAMS, {"what": "evenflow, learning"}, "times_as_fast", Limit("at least", 1.2)),
@@ -57,16 +71,16 @@ TARGETS = (
 
 
 def run(quick: bool, progress: Progress = silent, parts: Sequence[str] = PARTS) -> list[Row]:
-    """Measure the parts; ``quick`` uses a quarter of the rows and one round."""
-    rounds, divisor, batches = (1, 4, 4) if quick else (2, 1, 5)
+    """Measure the parts; ``quick`` uses a quarter of the rows."""
+    divisor, batches = (4, 4) if quick else (1, 6)
     settings = {**NOT_COALESCED, "spark.sql.autoBroadcastJoinThreshold": "-1"}
     found: list[Row] = []
     if TABLE in parts:
         with session("local[8]", PARTITIONS, **settings) as spark:
-            found += with_table(spark, 20_000 // divisor, batches, rounds, progress)
+            found += with_table(spark, 60_000 // divisor, batches, ROUNDS, progress)
     if STREAMS in parts:
         with session("local[2]", PARTITIONS, **settings) as spark:
-            found += two_streams(spark, 4_000 // divisor, batches, rounds, progress)
+            found += two_streams(spark, 4_000 // divisor, batches, ROUNDS, progress)
     return found
 
 
@@ -80,15 +94,26 @@ def with_table(
     with folder() as path:
         for number in range(batches):
             keys = np.where(rng.random(rows) < 0.7, HOT, rng.integers(0, rows, rows))
-            _write(path / "in", number, pa.table({"k": keys, "x": rng.random(rows)}))
+            table = pa.table({"k": keys, "x": rng.random(rows)})
+            for file in range(FILES):
+                _write(path / "in", number * FILES + file, table.take(np.arange(file, rows, FILES)))
         _write(path / "table", 0, pa.table({"k": np.arange(rows), "y": rng.random(rows)}))
-        stream = _stream(spark, path / "in", "k long, x double")
+        stream = _stream(spark, path / "in", "k long, x double", FILES)
         right = spark.read.parquet(str(path / "table"))
-        frames = {
-            "plain": lambda: stream.join(right, "k"),
-            "evenflow": lambda: join(stream, right, "k", workers=PARTITIONS),
-        }
-        return _measured(TABLE, frames, rows * batches, 100e-6, rounds, progress)
+
+        first = spark.read.parquet(*(str(path / "in" / f"{file:04}.parquet") for file in range(FILES)))
+        plan = _plan(first, right)
+
+        def plain() -> DataFrame:
+            return stream.join(right, "k")
+
+        found = [
+            Way("plain", DEFAULTS, plain),
+            Way("adaptive, tuned", TUNED, plain),
+            Way("evenflow, plan given", DEFAULTS, lambda: join(stream, right, "k", plan=plan)),
+            Way("evenflow, learning", DEFAULTS, lambda: join(stream, right, "k", workers=PARTITIONS)),
+        ]
+        return _measured(spark, TABLE, found, rows * batches, 100e-6, rounds, progress)
 
 
 def two_streams(
@@ -120,45 +145,54 @@ def two_streams(
         near = F.expr(
             "right_time between left_time - interval 20 seconds and left_time + interval 20 seconds"
         )
-        placed: list[Any] = []
-        first = [spark.read.parquet(str(path / name / "0000.parquet")) for name in ("left", "right")]
-        join(first[0], first[1], "k", workers=PARTITIONS, on_placed=placed.append)
-        plan = placed[0].plan
+        plan = _plan(*(spark.read.parquet(str(path / name / "0000.parquet")) for name in ("left", "right")))
         left, right = sources
 
         def ours(first: JoinPlan | None) -> DataFrame:
             control = str(path / f"control-{time.monotonic_ns()}")
             return join(left, right, "k", plan=first, condition=near, control=control)
 
-        frames = {
-            "plain": lambda: left.join(right, (left["k"] == right["k"]) & near).drop(right["k"]),
-            "evenflow, plan given": lambda: ours(plan),
-            "evenflow, learning": lambda: ours(None),
-        }
-        return _measured(STREAMS, frames, rows * batches, 100e-6, rounds, progress)
+        same = (left["k"] == right["k"]) & near
+        found = [
+            Way("plain", DEFAULTS, lambda: left.join(right, same).drop(right["k"])),
+            Way("evenflow, plan given", DEFAULTS, lambda: ours(plan)),
+            Way("evenflow, learning", DEFAULTS, lambda: ours(None)),
+        ]
+        return _measured(spark, STREAMS, found, rows * batches, 100e-6, rounds, progress)
+
+
+def _plan(left: DataFrame, right: DataFrame) -> JoinPlan:
+    from evenflow.spark import join
+
+    placed: list[Any] = []
+    join(left, right, "k", workers=PARTITIONS, on_placed=placed.append)
+    plan: JoinPlan = placed[0].plan
+    return plan
 
 
 def _measured(
-    part: str,
-    frames: dict[str, Callable[[], DataFrame]],
-    rows: int,
-    sleep: float,
-    rounds: int,
+    spark: SparkSession, part: str, ways: Sequence[Way], rows: int, sleep: float, rounds: int,
     progress: Progress,
-) -> list[Row]:
-    """Return seconds, relative speed, and the unevenness of the rows out from the third batch on."""
-    uneven: dict[str, list[float]] = {name: [] for name in frames}
-    tasks = {name: partial(_run, make, sleep, uneven[name]) for name, make in frames.items()}
+) -> list[Row]:  # fmt: skip
+    """Return seconds, relative speed, and what the batches were like."""
+    batches: dict[str, list[tuple[float, float]]] = {way.name: [] for way in ways}
+    tasks = {way.name: partial(_run, spark, way, sleep, batches[way.name]) for way in ways}
     seconds = in_turn(tasks, rounds, progress, part)
     found = timed(part, rows, seconds)
     for row in found:
         row["times_as_fast"] = ratio(seconds["plain"], seconds[row["what"]])
-        row["max_over_mean"] = statistics.median(uneven[row["what"]])
+        if "adaptive, tuned" in seconds:
+            row["of_tuned"] = 1 / ratio(seconds["adaptive, tuned"], seconds[row["what"]])
+        row["batch_seconds"], row["max_over_mean"] = map(
+            statistics.median, zip(*batches[row["what"]], strict=True)
+        )
     return found
 
 
-def _run(make: Callable[[], DataFrame], sleep: float, uneven: list[float]) -> None:
-    """Run a query with work on every row out; list the unevenness of each batch but the first two."""
+def _run(spark: SparkSession, way: Way, sleep: float, batches: list[tuple[float, float]]) -> None:
+    """Run a query with work on every row out; list seconds and unevenness of each batch but the first two."""
+    for name, value in way.settings.items():
+        spark.conf.set(name, value)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -170,15 +204,19 @@ def _run(make: Callable[[], DataFrame], sleep: float, uneven: list[float]) -> No
             count += batch.num_rows
         yield pa.RecordBatch.from_pydict({"partition": [task.partitionId()], "rows": [count]})
 
+    uneven: dict[int, float] = {}
+
     def collect(frame: DataFrame, batch: int) -> None:
-        counts = [row["rows"] for row in frame.collect()]
-        if batch > 1 and sum(counts):
-            uneven.append(max(counts) * PARTITIONS / sum(counts))
+        counts = [row["rows"] for row in frame.collect()]  # of adaptive execution, perhaps from more tasks
+        uneven[batch] = max(counts) * PARTITIONS / max(1, sum(counts))
 
     with folder() as checkpoint:
-        writer = make().mapInArrow(work, "partition long, rows long").writeStream.foreachBatch(collect)
+        writer = way.join().mapInArrow(work, "partition long, rows long").writeStream.foreachBatch(collect)
         query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
         query.awaitTermination()
+        for batch in reported(query):
+            if (number := batch["batchId"]) > 1:
+                batches.append((batch["durationMs"]["triggerExecution"] / 1000, uneven[number]))
 
 
 def _write(path: Path, number: int, table: pa.Table) -> None:
@@ -186,5 +224,5 @@ def _write(path: Path, number: int, table: pa.Table) -> None:
     pq.write_table(table, path / f"{number:04}.parquet")
 
 
-def _stream(spark: SparkSession, path: Path, schema: str) -> DataFrame:
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(path))
+def _stream(spark: SparkSession, path: Path, schema: str, files: int = 1) -> DataFrame:
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(path))

@@ -29,6 +29,9 @@ TARGETS = (
     Target("sleep", {"what": "aggregate", "z": 2.0}, "of_key_grouping", Limit("at least", 10)),
     Target("cpu", {"what": "aggregate"}, "of_ideal", Limit("at least", 0.95)),
     Target("slices", {"what": "apply"}, "times_as_fast", Limit("at least", 5)),
+    Target("stream", {"what": "merged by Spark"}, "ratio", Limit("at most", 1.35)),
+    Target("stream", {"what": "merged in Python"}, "ratio", Limit("at most", 2)),
+    Target("stream", {"what": "balance"}, "ratio", Limit("at most", 1.25)),
     *(
         Target("planning", {"what": f"{keys:,} keys"}, "of_limit", Limit("at most", 1))
         for keys, _ in spark_planning.CASES

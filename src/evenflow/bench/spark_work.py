@@ -7,8 +7,8 @@ microseconds of CPU per row, two workers on two cores; the total work is the CPU
 one worker, including Spark's, and the ideal is half of that: two cores that never wait and do no extra work.
 Half of the single worker's wall time is also shown; two workers cannot reach it, since the single worker
 leaves the second core to Spark. **Slices**: `apply` compared with ``groupBy(key).applyInArrow``, four rows
-per key. **Stream**: milliseconds per micro-batch compared with a plain stateful ``groupBy``. Memory is the
-number of (key, worker) pairs relative to the number of keys.
+per key. **Stream**: milliseconds per micro-batch compared with a plain stateful ``groupBy``, and of `balance`
+with ``repartition``. Memory is the number of (key, worker) pairs relative to the number of keys.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run(*, quick: bool = False, progress: Progress = silent, only: Collection[st
             if "cpu" in only:
                 rows += cpu_bound(few, 2.0, 1_000_000 // part, rounds, progress)
             if "slices" in only:
-                rows += slices(few, 400_000 // part, rounds, progress)
+                rows += slices(few, 1_600_000 // part, rounds, progress)
             if "stream" in only:
                 rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
     return rows
@@ -197,10 +197,13 @@ def slices(spark: SparkSession, rows: int, rounds: int, progress: Progress = sil
 
 
 def stream(spark: SparkSession, rows: int, batches: int, progress: Progress = silent) -> list[Row]:
-    """Return milliseconds per micro-batch of `aggregate` and of a plain stateful groupBy, in update mode."""
+    """Return milliseconds per micro-batch of `aggregate` and a plain stateful groupBy, in update mode.
+
+    And of `balance` and ``repartition``, with nothing behind them.
+    """
     from pyspark.sql import functions as F
 
-    from evenflow.spark import aggregate
+    from evenflow.spark import aggregate, balance
 
     with zipf(spark, 1.4, rows * batches, files=batches) as df:
         [folder] = {str(Path(path).parent) for path in df.inputFiles()}
@@ -209,6 +212,8 @@ def stream(spark: SparkSession, rows: int, batches: int, progress: Progress = si
             "groupBy": source.groupBy("k").agg(F.count("*").alias("rows")),
             "merged by Spark": aggregate(source, "k", Count(), SCHEMA, workers=4),
             "merged in Python": aggregate(source, "k", InPython(), SCHEMA, workers=4),
+            "repartition": source.repartition(4, "k"),
+            "balance": balance(source, "k", workers=4),
         }
         found: list[Row] = []
         for index, (name, frame) in enumerate(frames.items()):
@@ -216,13 +221,16 @@ def stream(spark: SparkSession, rows: int, batches: int, progress: Progress = si
             done = batches_of(frame)[2:]  # after two warm-up batches
             row: Row = {"part": "stream", "what": name, "rows": rows}
             row["ms"] = statistics.median(batch["durationMs"]["triggerExecution"] for batch in done)
-            row["touched"] = statistics.median(batch["stateOperators"][0]["numRowsUpdated"] for batch in done)
+            states = [state["numRowsUpdated"] for batch in done for state in batch["stateOperators"][:1]]
+            row["touched"] = statistics.median(states) if states else None
             found.append(row)
-    plain = found[0]["ms"]
+    plain = {row["what"]: row["ms"] for row in found}
     for row in found:
-        row["ratio"] = row["ms"] / plain
-        row["overhead_ms"] = row["ms"] - plain
-        row["overhead_ms_per_touched_key"] = row["overhead_ms"] / max(1.0, row["touched"])
+        touched = row["touched"]
+        unit = plain["groupBy" if touched else "repartition"]
+        row["ratio"] = row["ms"] / unit
+        row["overhead_ms"] = row["ms"] - unit
+        row["overhead_ms_per_touched_key"] = row["overhead_ms"] / touched if touched else None
     return found
 
 

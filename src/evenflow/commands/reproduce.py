@@ -187,7 +187,7 @@ def reproduce(
 def _broker(servers: str) -> dict[str, str]:
     """Return the setting that names a broker, which must answer."""
     from evenflow.kafka.topic import topics_of
-    from evenflow.papers.deployments.harness import BROKER
+    from evenflow.papers.deployments.lanes import BROKER
 
     topics_of(KafkaAddress.parse(f"kafka://{servers}/any"))
     return {BROKER: servers}

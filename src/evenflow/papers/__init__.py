@@ -8,7 +8,6 @@ from evenflow.errors import EvenflowError, nearest
 from evenflow.papers.experiment import Experiment
 
 PAPERS = ("choices", "heterogeneous", "functions", "evolving", "dynamic")
-DEPLOYED = ("choices", "heterogeneous", "evolving", "dynamic")  # on Spark
 ON_TOPICS = ("dynamic",)  # on Spark, from a topic of Kafka to another
 
 __all__ = ["PAPERS", "experiments", "find"]
@@ -19,7 +18,7 @@ def experiments(paper: str | None = None, on: str = "simulator") -> list[Experim
 
     ``on`` is "simulator", "spark", or "topics" for deployments from a topic of Kafka to another.
     """
-    papers = {"simulator": PAPERS, "spark": DEPLOYED, "topics": ON_TOPICS}[on]
+    papers = {"simulator": PAPERS, "spark": PAPERS, "topics": ON_TOPICS}[on]
     package = __name__ if on == "simulator" else f"{__name__}.deployments"
     names = papers if paper is None else (paper,)
     modules = [importlib.import_module(f"{package}.{name}") for name in names]

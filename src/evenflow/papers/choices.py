@@ -201,10 +201,28 @@ def _memory_over(other: str, end: str = "") -> r.Measure:
     return lambda t: max(t[f"{name}_over_{other}{end}"].max() for name in HEAD)
 
 
+def _enough_but_fewer(t: Table) -> list[bool]:
+    """Check that d is below n, and that d workers with a mean load and epsilon more carry the hottest key."""
+    own = t.only("workers >= 50")
+    p1 = own["z"].map(lambda z: float(probabilities(z)[0]))
+    return list((own["fraction"] < 1) & (own["choices"] * (1 / own["workers"] + EPSILON) >= p1))
+
+
 def _least_saved(end: str) -> r.Measure:
     """Measure by how much D-C and W-C are below SG at least."""
     found = _memory_over("shuffle", end)
     return lambda t: -found(t)
+
+
+def _extra(measure: r.Measure, text: str) -> r.Rule:
+    """Judge the most extra memory by the paper's 30 percent: half of it or less would be another scheme's."""
+    return r.graded(measure, lambda more: 0.15 <= more <= 0.30, lambda more: 0.1 <= more <= 0.6, text)
+
+
+def _less(measure: r.Measure, text: str) -> r.Rule:
+    """Judge the least saving by the paper's 79 to 80 percent, a fifth of SG's memory: within a quarter."""
+    return r.graded(measure, lambda saved: 0.75 <= saved <= 0.84, lambda saved: r.reaches(1 - saved, 0.205),
+                    text)  # fmt: skip
 
 
 def _as_estimated(t: Table) -> dict[str, float]:
@@ -272,6 +290,14 @@ def _grows(t: Table) -> list[bool]:
     return [check for own in (*rises, pkg[100] >= 10 * pkg[10], others <= 1e-3) for check in own]
 
 
+def _lowest(t: Table) -> tuple[float, float, float]:
+    """Return W-C's imbalance at the highest skew, and its mean relative to D-C's and RR's, at worst."""
+    at_last = r.largest("imbalance", scheme="w-choices", workers=100, z=2.0)(t)
+    wide = t.wide("imbalance_mean", "z", "keys_in_law", query="z >= 1.4", workers=100)
+    of_dc, of_rr = (float((wide["w-choices"] / wide[other]).max()) for other in ("d-choices", RR))
+    return float(at_last), of_dc, of_rr
+
+
 def _alike(t: Table) -> tuple[float, float]:
     """Return by which factor D-C and RR differ at worst, and how much that is of their distance to PKG."""
     wide = t.wide("imbalance_mean", "z", "keys_in_law", query="z >= 1.4", workers=100)
@@ -281,8 +307,19 @@ def _alike(t: Table) -> tuple[float, float]:
     return float(factor.max()), float(way.max())
 
 
+def _worst(data: str) -> r.Measure:
+    """Measure D-C's largest imbalance on a stream, and PKG's at the same number of workers."""
+
+    def measured(t: Table) -> tuple[float, float]:
+        wide = t.wide("imbalance_mean", "workers", data=data).sort_values("d-choices")
+        return float(wide["d-choices"].iloc[-1]), float(wide[PKG].iloc[-1])
+
+    return measured
+
+
 def _by_number_of_keys(t: Table) -> Any:
-    wide = t.wide("imbalance_mean", "workers", "z", subject="keys_in_law", query="z >= 1.4", scheme=PKG)
+    wide = t.wide("imbalance_mean", "scheme", "workers", "z", subject="keys_in_law", query="z >= 1.4",
+                  scheme=(PKG, *HEAD, RR))  # fmt: skip
     return ((wide[10**4] + 1e-6) / (wide[10**5] + 1e-6)).between(0.5, 2)
 
 
@@ -415,7 +452,7 @@ EXPERIMENTS = [
             _formula_points((5, 10, 50, 100), 0, 0), _measure_formula,
             _BY_SKEW(y="fraction", by="workers", ylabel="d / n"), (
         Claim("IV-B", "at n = 50 and 100, d is always smaller than n", "d < n",
-              r.each(r.holds("fraction < 1", "workers >= 50"), "skews with d < n at n = 50, 100")),
+              r.each(_enough_but_fewer, "skews at n = 50, 100 with d < n that suffices for the hottest key")),
     )),
     _figure("head", "Keys in the head and their workers, measured",
             "Fig. 3 and 4 are formulas; this is what the schemes do. Second half of a Zipf stream, 10^4 "
@@ -437,9 +474,9 @@ EXPERIMENTS = [
     _figure("fig5", "Memory of D-C and W-C relative to PKG", _BOTH, _MEMORY_POINTS, _measure_formula,
             _memory_lines("pkg"), (
         Claim("IV-B", "D-C and W-C need at most 30 percent more memory than PKG", "<= 30 percent",
-              r.at_most(_memory_over("pkg"), 0.30, 0.6, "{:.1%} more by formula")),
+              _extra(_memory_over("pkg"), "{:.1%} more by formula")),
         Claim("IV-B", "the same by counted pairs", "<= 30 percent",
-              r.at_most(_memory_over("pkg", "_measured"), 0.30, 0.6, "{:+.1%}"), _FEWER_MESSAGES,
+              _extra(_memory_over("pkg", "_measured"), "{:+.1%}"), _FEWER_MESSAGES,
               "100 counters, with their error counted in: every key looks hot; W-C has 325,966 pairs, PKG "
               "10,997 (z = 1.4, n = 100)"),
         Claim("IV-B", "counted pairs are those of the estimate for as many messages", "equal",
@@ -455,9 +492,9 @@ EXPERIMENTS = [
     _figure("fig6", "Memory of D-C and W-C relative to SG", _BOTH, _MEMORY_POINTS, _measure_formula,
             _memory_lines("shuffle"), (
         Claim("IV-B", "D-C and W-C need at least 80 percent less memory than SG", "79-80 percent less",
-              r.at_least(_least_saved(""), 0.79, 0.5, "{:.1%} less by formula")),
+              _less(_least_saved(""), "{:.1%} less by formula")),
         Claim("IV-B", "the same by counted pairs", "79-80 percent less",
-              r.at_least(_least_saved("_measured"), 0.79, 0.5, "{:.1%} less"), _FEWER_MESSAGES,
+              _less(_least_saved("_measured"), "{:.1%} less"), _FEWER_MESSAGES,
               "W-C has as many pairs as SG: 325,966 and 325,926 (z = 1.4, n = 100)"),
     )),
     _figure("fig7", "Imbalance of W-C and RR by skew and threshold", "10^4 keys, 5 sources.",
@@ -483,8 +520,8 @@ EXPERIMENTS = [
                        text=lambda loads: f"loads {', '.join(f'{load:.3f}' for load in loads)}")),
         Claim("V-B Q1", "W-C is balanced; RR falls short of it", "W-C <= RR < PKG",
               r.graded(lambda t: tuple(_split_loads(t)[["w-choices", RR, PKG]].agg(_spread)),
-                       lambda w, rr, pkg: w <= rr < pkg and w < 1e-3,
-                       lambda w, rr, pkg: w <= rr * 1.05 < pkg, "spread W-C {:.2g}, RR {:.2g}, PKG {:.2g}")),
+                       lambda w, rr, pkg: 2 * w < rr < pkg / 2 and w < 1e-3,
+                       lambda w, rr, pkg: w < rr < pkg, "spread W-C {:.2g}, RR {:.2g}, PKG {:.2g}")),
     )),
     _figure("fig9", "D-C's d against the smallest d that is as balanced as W-C",
             "Smallest d by bisection, with an imbalance of at most max(W-C's, epsilon).",
@@ -506,8 +543,8 @@ EXPERIMENTS = [
               "with coinciding candidates the smallest d varies by seed, which matters most where d is 2",
               "candidates may coincide; the solver only tests h = 1 and |H|, and epsilon lacks a factor"),
         Claim("V-B Q2", "the computed d is slightly larger than the smallest", "d >= smallest",
-              r.each(lambda t: _least(t, True).eval("solved >= least"),
-                     "settings with d at or above the smallest"),
+              r.each(lambda t: _least(t, True).eval("least <= solved <= 1.1 * least + 1"),
+                     "settings with d at or up to a tenth above the smallest"),
               "Prop. 4.1 is a necessary condition, so d may also be just below the smallest"),
         Claim("V-B Q2", "the same with 10 workers, where d does not follow from the hottest key alone",
               "d >= smallest",
@@ -530,7 +567,9 @@ EXPERIMENTS = [
                                 ylabel="imbalance"), (
         Claim("V-B Q3", "W-C's imbalance is the lowest and stays low",
               "near 0 (below 1e-5 at z = 2, n = 100)",
-              r.at_most(r.largest("imbalance", scheme="w-choices", workers=100, z=2.0), 1e-5, 1e-3),
+              r.graded(_lowest, lambda found, d, rr: found <= 1e-5 and max(d, rr) <= 0.5,
+                       lambda found, d, rr: found <= 1e-3 and max(d, rr) <= 0.8,
+                       "{:.4g}; at most {:.2f} of D-C's and {:.2f} of RR's mean from z = 1.4 on"),
               peer="1e-7 in the authors' simulator"),
         Claim("V-B Q3", "PKG's imbalance at z = 2, n = 100 is p1/2 - 1/n", "0.294",
               r.graded(lambda t: (t.value("imbalance", scheme=PKG, workers=100, z=2.0, keys_in_law=KEYS),
@@ -540,7 +579,7 @@ EXPERIMENTS = [
               peer="0.29 in the authors' simulator"),
         Claim("V-B Q3", "the number of keys does not change the imbalance", "same curves",
               r.each(_by_number_of_keys,
-                     "settings where ten times the keys change PKG's imbalance by less than twofold")),
+                     "settings where ten times the keys change a scheme's imbalance by less than twofold")),
         Claim("V-B Q3", "D-C and RR stay far below PKG at high skew and scale", "much lower",
               r.each(r.below("imbalance_mean", ("d-choices", RR), PKG, "z", "keys_in_law", factor=1 / 3,
                              strictly=True, query="z >= 1.4", workers=100), "settings at n = 100, z >= 1.4"),
@@ -560,15 +599,16 @@ EXPERIMENTS = [
               _worse(50, 100), _TWICE),
         Claim("V-B Q3", "so it is at n = 20", "PKG higher", _worse(20), _HALF),
         Claim("V-B Q3", "W-C is better balanced than D-C", "W-C <= D-C",
-              r.each(r.below("imbalance_mean", "w-choices", "d-choices", "workers", "data", factor=1.05,
-                             plus=1e-7),
-                     "settings where W-C is at least as balanced as D-C")),
+              r.each(r.below("imbalance_mean", "w-choices", "d-choices", "workers", "data", factor=0.8,
+                             workers=(50, 100)),
+                     "settings at n = 50 and 100 with a fifth less imbalance than D-C's")),
         Claim("V-B Q3", "D-C stays within s x epsilon in the worst case", "5e-4",
               r.at_most(r.largest("imbalance_mean", data=(*PAGES, *TWEETS), scheme="d-choices"),
                         5 * EPSILON, 10 * EPSILON), caveat="on WP and TW; the next claims are CT"),
         *(Claim("V-B Q3", f"the same on {name}, whose keys drift", "5e-4",
-                r.at_most(r.largest("imbalance_mean", data=name, scheme="d-choices"), 5 * EPSILON,
-                          50 * EPSILON), _DRIFTS) for name in CASHTAGS),
+                r.graded(_worst(name), lambda found, pkg: found <= 5 * EPSILON,
+                         lambda found, pkg: found < pkg and r.reaches(found, 5 * EPSILON, pkg),
+                         "{:.4g}, PKG {:.4g}"), _DRIFTS) for name in CASHTAGS),
     )),
     _figure("fig12", "Imbalance over time on TW, WP and CT", "5 sources.",
             grid(on_stream, data=streams(*TWEETS, *PAGES, *CASHTAGS), workers=at(100, (20, 50, 100)),

@@ -27,9 +27,15 @@ _COLUMNS = {  # of deployments
     "throughput": "per second", "of_key": "of KG", "predicted_of_key": "predicted", "load": "load",
     "of": "of", "rate": "rate", "growth": "growth", "latency_mean": "mean",
     "latency_p50": "p50", "latency_p95": "p95", "latency_p99": "p99", "latency_worker": "worst mean",
-    "pairs": "pairs", "memory": "per key", "state_bytes": "bytes",
+    "pairs": "pairs", "memory": "per key", "held": "held", "right": "right", "error": "error",
 }  # fmt: skip
-_VARIED = ("z", "delay", "phase", "data", "skew")  # what tells the configurations of a figure apart
+_OWNED = {  # of queries with one owner per key
+    "approach": "approach", "workers": "workers", "state": "state", "computation": "computation",
+    "communication": "communication", "imbalance": "imbalance", "migration": "migration",
+    "keys": "keys moved", "bytes": "bytes", "adopted": "plans", "gain": "gain", "missed": "missed",
+    "paid": "paid",
+}  # fmt: skip
+_VARIED = ("app", "z", "delay", "phase", "data", "skew")  # what tells the configurations of a figure apart
 OURS = "evenflow"  # the section of what is no claim of a paper but must hold here
 
 
@@ -271,28 +277,30 @@ def _numbers(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return what deployments measured: each configuration and its table."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
+        varied = [f"{name} = {row[name]}" for name in _VARIED if name in row]
         if "throughput" in row:
-            varied = [f"{name} = {row[name]}" for name in _VARIED if name in row]
             cluster = [f"{row[name]} {name}" for name in ("workers", "sources")]
             groups.setdefault(", ".join([*varied, *cluster]), []).append(row)
+        elif "imbalance" in row:
+            groups.setdefault(", ".join(varied), []).append(row)
     found = []
     for configuration, own in groups.items():
-        names = [name for name in _COLUMNS if name in own[0]]
-        table = markdown_table([_COLUMNS[n] for n in names], [[_short(row[n]) for n in names] for row in own])
-        found.append((f"{configuration}; {_engine(own)}", table))
+        columns = _COLUMNS if "throughput" in own[0] else _OWNED
+        names = [name for name in columns if any(name in row for row in own)]
+        cells = [[_short(row.get(name, "")) for name in names] for row in own]
+        heading = f"{configuration}; {_engine(own)}" if columns is _COLUMNS else configuration
+        found.append((heading, markdown_table([columns[name] for name in names], cells)))
     return found
 
 
 def _engine(rows: Sequence[Row]) -> str:
     """Say how long a run without work takes, and how busy the machine was."""
     empty = [row["empty_seconds"] for row in rows]
-    if "empty_share" not in rows[0]:
-        return f"empty run {empty[0]:.2f} s"
     share = max(row["empty_share"] for row in rows)
     loads = [row["machine_load"] for row in rows]
     return (
-        f"empty run {min(empty):.2f} to {max(empty):.2f} s, at most {share:.0%} of an interval; load of the "
-        f"machine {min(loads):.1f} to {max(loads):.1f}"
+        f"interval {rows[0]['interval']:.2f} s, empty run {min(empty):.2f} to {max(empty):.2f} s, at most "
+        f"{share:.0%} of it; load of the machine {min(loads):.1f} to {max(loads):.1f}"
     )
 
 

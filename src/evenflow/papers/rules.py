@@ -141,9 +141,9 @@ def times(measure: Measure, paper: float, text: Text = "{:.2f}x") -> Rule:
                                               reaches(_first(v), paper)), text)  # fmt: skip
 
 
-def best_times(column: str, mine: Names, other: str, *by: str, paper: float) -> Rule:
+def best_times(column: str, mine: Names, other: str, *by: str, paper: float, **where: Any) -> Rule:
     """Judge the best ratio of a subject's value (the least of several) to another's by :func:`times`."""
-    return times(ratio(column, mine, other, *by), paper)
+    return times(ratio(column, mine, other, *by, **where), paper)
 
 
 def cut(measure: Measure, paper: float, text: Text | None = None) -> Rule:

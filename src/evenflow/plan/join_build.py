@@ -133,7 +133,8 @@ def _tail(left: Counted, right: Counted, how: str) -> float:
     """Return the load of all keys that are not listed.
 
     Every key of the side with fewer keys is taken to be on the other side too. If the number of keys is
-    unknown, as many rows are joined as the larger side has.
+    unknown, as many rows are joined as the larger side has. A row that an outer join keeps comes out at least
+    once.
     """
     rows = [max(0.0, side.total - float(side.counts.sum())) for side in (left, right)]
     if how in NO_PRODUCT:
@@ -141,7 +142,8 @@ def _tail(left: Counted, right: Counted, how: str) -> float:
     if left.distinct is None or right.distinct is None:
         return max(rows) + sum(rows)
     keys = max(side.distinct - side.keys.size for side in (left, right) if side.distinct is not None)
-    return rows[0] * rows[1] / max(1.0, keys) + sum(rows)
+    kept = (rows[0] if how in ("left", "full") else 0.0, rows[1] if how in ("right", "full") else 0.0)
+    return max(rows[0] * rows[1] / max(1.0, keys), *kept) + sum(rows)
 
 
 def _packed(

@@ -7,6 +7,9 @@ the current frequencies by scan, redist or readj (4.2), such that balance is goo
 Costs, delta and metrics are defined in :mod:`evenflow.schemes.cost_model`, the algorithms in
 :mod:`evenflow.schemes.key_placement`, the counters in :mod:`evenflow.sketches.lossy_counting`.
 
+readj's gains are differences to the utility of the best readjustment so far, as Algorithm 4 is printed;
+``readj-round`` takes them from the placement before the round, as the text describes them.
+
 Not specified by the paper, and chosen here: epsilon of the counters is 0.1 delta, so keys from 0.9 delta are
 tracked, and window = domain (|D|). A new map is made when the number of workers changes (``rescale``), on
 demand (``rebuild``), and by the router itself: every ``every`` messages (default: a tenth of the window) it

@@ -20,7 +20,8 @@ to a worker's share, divided by the number of its homes.
    A ``queue`` above 12 is used as far as half of the slack (rule 7) permits.
 5. **Memory has its price.** The limit is stretched by ``1 + 18 e``, at most 8, where e is the number of homes
    that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
-   more is. The number of distinct keys is estimated from the counters that are still 0.
+   more is. It is computed every 64 messages; the number of distinct keys is estimated from the counters that
+   are still 0.
 6. **A burst opens homes at once.** A majority vote finds the key that has most of the rows waiting at a
    worker, and its lead over all others. A key that leads by more than 9/10 of ``queue`` fills the queue by
    itself: it gets another home, whatever its limit.
@@ -39,13 +40,15 @@ back to its bucket's home.
 
 Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
 a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 where the wait is within
-its limit, which all sources share; rule 8 is off, a home stretches limits by 54 instead of 18 (rule 5), and a
+its limit, which all sources share; rule 8 is off, limits are stretched by ``1 + 72 e``, at most 20, and a
 source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned, and with
 ``exchange`` sources tell each other their homes (:mod:`evenflow.schemes.fill_exchange`).
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
-change of capacity or of the number of workers all loads restart at 0, so that no worker has to make up for
-the past at once, but rows that wait still count: the reported backlog or, without one, what fill believes.
+change of capacity or of the number of workers a worker's load restarts at the rows that still wait there: the
+reported backlog or, without one, what fill believes. So no worker has to make up for the past, and one with a
+long queue gets no rows until the others have as much to do. Between changes, a reported backlog shortens a
+wait that is more than ``queue`` rows above it.
 ``rescale`` moves only the buckets of leaving workers, or as many as a new worker must carry; when workers
 join, buckets and counters are split in half in place, so that there are always enough.
 
@@ -89,8 +92,9 @@ NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
 PRICE = 18.0  # how much a home per key stretches the limits
-SHARED_PRICE = 54.0  # the same with several sources, each of which opens homes on its own
+SHARED_PRICE = 72.0  # the same with several sources, each of which opens homes on its own
 LONGEST = 8.0  # limits are stretched at most so far
+SHARED_LONGEST = 20.0  # the same with several sources
 BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
@@ -265,7 +269,7 @@ class FillState(NamedTuple):
     weights: Int64Array  # 1 / capacity share: what a row adds to a worker's level and wait
     cells: Int32Array
     buckets: Int32Array
-    totals: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED, FRESH
+    totals: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED, FRESH, STRETCH
     leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
     lead: Int64Array  # by how many rows, weighted as waits
     homes: Homes
@@ -274,20 +278,25 @@ class FillState(NamedTuple):
 class Ahead(NamedTuple):
     """Scratch space of a call: what the next messages will need, and what a search for a worker may skip."""
 
-    seen: Int32Array  # recent rows of a message's key before it
-    home: Int32Array  # its home, unless it has several
-    entry: Int32Array  # of the key in the table of homes, or one past the last
-    ring: Int32Array  # the same if the key has several homes, or -1
-    now: Int64Array  # the clock
-    high: Int64Array  # the level above which a key may leave
-    limit: Int64Array  # a wait up to which it does not
+    rows: Int64Array  # SEEN of the first message, then of the others, then HOME of the first and so on
     earliest: Int64Array  # by span of workers: a time before which none of them is free
 
 
 def _new_scratch(workers: int) -> Ahead:
-    a, b = np.empty((4, AHEAD), np.int32), np.empty((3, AHEAD), np.int64)
-    return Ahead(a[0], a[1], a[2], a[3], b[0], b[1], b[2], np.full(-(-workers // SPAN), -1))
+    return Ahead(np.empty(FIELDS * AHEAD, np.int64), np.full(-(-workers // SPAN), -1))
 
+
+SEEN = 0 * AHEAD  # recent rows of a message's key before it
+HOME = 1 * AHEAD  # its home, unless it has several
+ENTRY = 2 * AHEAD  # of the key in the table of homes, or one past the last
+RING = 3 * AHEAD  # the same if the key has several homes, or -1
+SIZE = 4 * AHEAD  # number of its homes
+NOW = 5 * AHEAD  # the clock
+LIMIT = 6 * AHEAD  # a wait above which the key leaves
+HIGH = 7 * AHEAD  # a level above which it does
+LEADS = 8 * AHEAD  # a lead above which it does
+HIGHEST = 9 * AHEAD  # a level above which no worker takes a row
+FIELDS = 10
 
 MESSAGES = 0
 SINCE = 1  # messages since the levels were reset
@@ -295,6 +304,7 @@ COUNTED = 2  # messages in the cells
 OPENED = 3  # homes beyond a key's first
 FILLED = 4  # cells that are not 0
 FRESH = 5  # messages since the cells were halved
+STRETCH = 6  # how much longer rows wait, in units
 
 
 def new_homes(workers: int, entries: int | None = None) -> Homes:
@@ -337,7 +347,7 @@ class FillRouter(Router):
             weights=np.full(n, ROW),
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
-            totals=np.zeros(6, np.int64),
+            totals=np.zeros(7, np.int64),
             leader=np.zeros(n, np.uint64),
             lead=np.zeros(n, np.int64),
             homes=new_homes(n),
@@ -346,7 +356,7 @@ class FillRouter(Router):
     def _route(self, keys: UInt64Array, times: Float64Array, out: Int32Array) -> None:
         scheme, sources = self.scheme, self.place.sources
         recent = min(RECENT, scheme.horizon) / np.sqrt(sources)
-        price = PRICE if sources == 1 else SHARED_PRICE
+        price, longest = (PRICE, LONGEST) if sources == 1 else (SHARED_PRICE, SHARED_LONGEST)
         _route(
             keys,
             out,
@@ -357,19 +367,24 @@ class FillRouter(Router):
             scheme.queue,
             recent,
             price,
+            longest,
             sources == 1,
         )
 
     def report(self, report: WorkerReport) -> None:
         """Follow the workers' capacities; small changes are ignored as noise. Rows that wait still count."""
         shares = capacity_shares(report, self.workers)
-        if shares is None or np.abs(shares * self.state.weights / ROW - 1).max() <= CAPACITY_CHANGE:
-            return
-        waiting = self._waits() / self.state.weights
+        weights, waits = self.state.weights, self._waits()
+        told = None
         if report.backlog is not None:
-            waiting = np.asarray(report.backlog, np.float64) / self.place.sources
-        self.state.weights[:] = np.rint(ROW / shares)
-        self._restart(np.rint(waiting * self.state.weights).astype(np.int64))
+            told = np.asarray(report.backlog, np.float64) / self.place.sources
+        if shares is not None and np.abs(shares * weights / ROW - 1).max() > CAPACITY_CHANGE:
+            waiting = waits / weights if told is None else told
+            weights[:] = np.rint(ROW / shares)
+            self._restart(np.rint(waiting * weights).astype(np.int64))
+        elif told is not None:
+            most = np.rint(told * weights).astype(np.int64) + _units(self.scheme.queue)
+            self.state.free[:] += np.minimum(most - waits, 0)
 
     def waits(self) -> Float64Array:
         """Return how long a row would wait at each worker, in rows of an average one."""
@@ -416,11 +431,12 @@ class FillRouter(Router):
         state.totals[COUNTED], state.totals[FILLED] = cells.sum(), np.count_nonzero(cells)
 
     def _restart(self, waits: Int64Array) -> None:
-        """Forget the loads, but not what waits."""
-        self.state.levels[:] = 0
-        self.state.free[:] = waits
+        """Forget the loads, but not what waits: each worker starts with the rows that it still has to do."""
+        since = round(float((waits / self.state.weights).sum()))
+        self.state.totals[SINCE] = since
+        self.state.levels[:] = waits
+        self.state.free[:] = waits + _now(since / self.workers, self.scheme.epsilon)
         self.state.lead[:] = 0
-        self.state.totals[SINCE] = 0
 
     def bucket_weights(self) -> Float64Array:
         """Return the recent messages of each bucket."""
@@ -476,7 +492,7 @@ class FillRouter(Router):
             joined.state.loads[:] += state.loads
             joined.state.levels[:] += state.levels
             joined.state.cells[:] += state.cells
-            joined.state.totals[:] += state.totals
+            joined.state.totals[:STRETCH] += state.totals[:STRETCH]
             _join_homes(joined.state.homes, state.homes, joined.state.totals[MESSAGES], room)
         if len(routers) > 1:
             joined.state.totals[OPENED] = _further_homes(joined.state.homes)
@@ -498,7 +514,7 @@ class FillRouter(Router):
             free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # nothing waits
             cells=cells,
             totals=np.array(
-                [0, since, cells.sum(), joined.totals[OPENED], np.count_nonzero(cells), 0], np.int64
+                [0, since, cells.sum(), joined.totals[OPENED], np.count_nonzero(cells), 0, 0], np.int64
             ),
             lead=np.zeros(self.workers, np.int64),
         )
@@ -663,13 +679,13 @@ def _open(homes: Homes, entry: int, key: np.uint64, worker: int, other: int, new
 
 
 @inlined
-def _first_of(homes: Homes, group: int, free: Int64Array) -> np.uint64:
-    """Return the first home of a group to be free, without a branch that would be mispredicted."""
+def _first_of(homes: Homes, group: int, free: Int64Array) -> tuple[np.uint64, int]:
+    """Return the first home of a group to be free, and when, without a branch that would be mispredicted."""
     workers, first = homes.workers, np.uint64(GROUP * group)
     one = min(_when(workers[first], 0, free), _when(workers[first + np.uint64(1)], 1, free))
     other = min(_when(workers[first + np.uint64(2)], 2, free), _when(workers[first + np.uint64(3)], 3, free))
     best = min(one, other)
-    return np.uint64(workers[first + (np.uint64(best) & np.uint64(GROUP - 1))])
+    return np.uint64(workers[first + (np.uint64(best) & np.uint64(GROUP - 1))]), best // GROUP
 
 
 @inlined
@@ -681,16 +697,16 @@ def _when(worker: int, place: int, free: Int64Array) -> int:
 @inlined
 def _first_of_more(
     homes: Homes, group: int, size: int, free: Int64Array, levels: Int64Array, highest: int
-) -> np.uint64:
+) -> tuple[np.uint64, int]:
     """Return the first to be free of LOOK homes; those above the highest level only if all are."""
     following = group
     best, at = np.uint64(0), NEVER
     for _ in range(0, min(size, LOOK), GROUP):
-        worker = _first_of(homes, following, free)
-        best, at = (worker, free[worker]) if free[worker] < at else (best, at)
+        worker, when = _first_of(homes, following, free)
+        best, at = (worker, when) if when < at else (best, at)
         following = homes.after[following]
     if levels[best] <= highest:
-        return best
+        return best, at
     best, at = np.uint64(homes.workers[GROUP * group]), NEVER
     for _ in range(0, min(size, LOOK), GROUP):
         for place in range(GROUP):
@@ -698,7 +714,7 @@ def _first_of_more(
             if levels[worker] <= highest and free[worker] < at:
                 best, at = worker, free[worker]
         group = homes.after[group]
-    return best
+    return best, free[best]
 
 
 @inlined
@@ -713,8 +729,8 @@ def _is_home(homes: Homes, entry: int, worker: int) -> bool:
 
 
 @inlined
-def _first_free(free: Int64Array, levels: Int64Array, highest: int, earliest: Int64Array) -> int:
-    """Return the first worker to be free of those that may take a row; there is always one.
+def _first_free(free: Int64Array, levels: Int64Array, before: int, highest: int, earliest: Int64Array) -> int:
+    """Return the first worker to be free of those that may take a row, or -1 if none is ``before`` a time.
 
     ``earliest`` has a time before which no worker of a span is free: workers are never free earlier than
     they were, so that what was true once remains true, and most spans need not be looked at again.
@@ -726,6 +742,8 @@ def _first_free(free: Int64Array, levels: Int64Array, highest: int, earliest: In
         span, at = 0, NEVER
         for other in range(earliest.size):
             at = min(at, earliest[other])
+        if at > before:
+            return -1
         while earliest[span] > at:
             span += 1
         earliest[span] = _lowest(free, span)
@@ -758,6 +776,7 @@ def _next_hash(
     hashed: np.uint64,
     opened: int,
     enough: int,
+    before: int,
     highest: int,
     earliest: Int64Array,
 ) -> int:
@@ -766,7 +785,7 @@ def _next_hash(
         worker = to_range(mix(hashed + np.uint64(index) * GOLDEN), free.size)
         if free[worker] <= enough and levels[worker] <= highest:
             return worker
-    return _first_free(free, levels, highest, earliest)
+    return _first_free(free, levels, before, highest, earliest)
 
 
 @inlined
@@ -782,35 +801,16 @@ def _units(rows: float) -> int:
 
 
 @inlined
-def _slack(average: float, epsilon: float) -> float:
-    """Return how far above the average a worker takes a row."""
-    slack = epsilon * average
-    if average < SETTLED:
-        slack += EARLY * np.sqrt(average) * (1 - average / SETTLED)
-    return slack
-
-
-@inlined
-def _patience(part: float, new: bool) -> float:
-    """Return how much of the queue a key accepts before it gets another home."""
-    if new:
-        return NEW_PATIENCE
-    if part > LIGHT:
-        return np.sqrt(LIGHT / part)
-    return 1.0
-
-
-@inlined
-def _stretch(opened: float, filled: int, cells: int) -> float:
+def _stretch(further: int, filled: int, cells: int, price: float, longest: float) -> int:
     """Return how much longer rows wait for another home, given the homes that keys got so far."""
     distinct = cells * np.log((cells + 1.0) / (cells - filled + 1.0))
-    return min(LONGEST, 1.0 + opened / max(1.0, distinct))
+    return _units(min(longest, 1.0 + price * further / max(1.0, distinct)))
 
 
 @inlined
-def _queue_up(state: FillState, worker: np.uint64, key: np.uint64, now: int) -> None:
+def _queue_up(state: FillState, worker: np.uint64, free: int, key: np.uint64, now: int) -> None:
     """Add a row to a worker's load and queue, and count it in the vote for the key that leads there."""
-    weight, free, leader = state.weights[worker], state.free[worker], state.leader[worker]
+    weight, leader = state.weights[worker], state.leader[worker]
     state.levels[worker] += weight
     state.loads[worker] += 1
     state.free[worker] = max(free, now) + weight
@@ -831,78 +831,63 @@ def _route(
     queue: float,
     recent: float,
     price: float,
+    longest: float,
     alone: bool,
 ) -> None:
     levels, free, homes, cells = state.levels, state.free, state.homes, state.cells
     n = levels.size
     messages, since, counted = state.totals[MESSAGES], state.totals[SINCE], state.totals[COUNTED]
     further, filled, fresh = state.totals[OPENED], state.totals[FILLED], state.totals[FRESH]
-    stretch, stretch_of = 1.0, (-1, -1)  # for these numbers of homes and of cells
     start = 0
     while start < keys.size:
+        if messages % AHEAD == 0:
+            state.totals[STRETCH] = _stretch(further, filled, cells.size, price, longest)
         until_halved = max(1, int(np.ceil(recent * n - fresh)))
-        end = min(start + AHEAD, start + until_halved, keys.size)
+        end = min(start + AHEAD - messages % AHEAD, start + until_halved, keys.size)
         block, taken = keys[start:end], out[start:end]
-        filled_then = filled + _look_ahead(state, block, salt, ahead)
-        # no limit in this block is lower: slack only grows, distinct keys are at most those at its end
-        most = min(queue, max(ALWAYS, 0.5 * epsilon * since / n))
-        if stretch_of != (further, filled_then):
-            stretch = _stretch(price * further, filled_then, cells.size)
-            stretch_of = further, filled_then
-        _limits(state, ahead, block.size, since, counted, epsilon, most, stretch, alone)
-        least_burst = _units(BURST * most)
+        filled += _look_ahead(state, block, salt, ahead)
+        _limits(state, ahead, 0, block.size, since, counted, epsilon, queue, alone)
         for i in range(end - start):
             key = block[i]
-            seen = int(ahead.seen[i])
-            filled += seen == 0
-            now = ahead.now[i]
-            homes.used[np.uint64(ahead.entry[i])] = messages + i + 1
-            ring = ahead.ring[i]
+            now = ahead.rows[NOW + i]
+            homes.used[np.uint64(ahead.rows[ENTRY + i])] = messages + i + 1
+            ring = ahead.rows[RING + i]
             group = -1
             if ring < 0:
-                worker = np.uint64(ahead.home[i])
+                worker = np.uint64(ahead.rows[HOME + i])
+                at = free[worker]
             else:
                 group = homes.current[np.uint64(ring)]
                 homes.current[np.uint64(ring)] = homes.after[group]
-                worker = _first_of(homes, group, free)
-            wait = free[worker] - now
-            bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > least_burst)
-            if (wait > ahead.limit[i]) | (levels[worker] > ahead.high[i]) | bursts:
-                entry = int(ahead.entry[i])
-                opened = int(homes.size[entry]) if entry < homes.keys.size else 1
-                average = (since + i + 1) / n
-                slack = _slack(average, epsilon) + (0.0 if alone else ALWAYS)
-                highest = _units(average + slack)
-                new = alone & (seen == 0)
-                part = (seen + 1.0) * n / ((counted + i + 1) * opened) if seen >= CERTAIN else 0.0
-                most = min(queue, max(ALWAYS, 0.5 * slack))
-                longest = most * _patience(part, new)
-                if not new:
-                    if stretch_of != (further, filled):
-                        stretch = _stretch(price * further, filled, cells.size)
-                        stretch_of = further, filled
-                    longest *= stretch
-                limit, burst = _units(longest), _units(BURST * most)
-                high = _units(average + slack * (NEW_SLACK if new else HOT_SLACK if part > HOT else 1.0))
-                leaves = _leaves(state, worker, key, now, limit, burst, high)
-                if leaves and opened > GROUP:
-                    worker = _first_of_more(homes, group, opened, free, levels, highest)
-                    leaves = _leaves(state, worker, key, now, limit, burst, high)
+                worker, at = _first_of(homes, group, free)
+            if _leaves(state, ahead, i, worker, at - now, key):
+                opened, highest = ahead.rows[SIZE + i], ahead.rows[HIGHEST + i]
+                leaves = True
+                if opened > GROUP:
+                    worker, at = _first_of_more(homes, group, opened, free, levels, highest)
+                    leaves = _leaves(state, ahead, i, worker, at - now, key)
                 if leaves:
+                    before = NEVER if levels[worker] > highest else at - int(GAIN * ROW)
                     if alone:
-                        other = _first_free(free, levels, highest, ahead.earliest)
+                        other = _first_free(free, levels, before, highest, ahead.earliest)
                     else:
-                        hashed = mix(key ^ salt)
-                        other = _next_hash(free, levels, hashed, opened, now + limit, highest, ahead.earliest)
-                    if free[other] + int(GAIN * ROW) <= free[worker] or levels[worker] > highest:
+                        hashed, enough = mix(key ^ salt), now + ahead.rows[LIMIT + i]
+                        other = _next_hash(
+                            free, levels, hashed, opened, enough, before, highest, ahead.earliest
+                        )
+                    if other >= 0 and free[other] <= before:
+                        entry = ahead.rows[ENTRY + i]
                         if entry == homes.keys.size or not _is_home(homes, entry, other):
                             evicts = homes.free[0] < 0 or homes.free[1] < 0
+                            new = alone & (ahead.rows[SEEN + i] == 0)
                             entry = _open(homes, entry, key, int(worker), other, new, messages + i + 1)
                             further += homes.size[entry] > 1
                             _correct(state, block, i + 1, salt, ahead, entry, evicts)
+                            _limits(state, ahead, i + 1, block.size, since, counted, epsilon, queue, alone)
                         worker = np.uint64(other)
+                        at = free[worker]
 
-            _queue_up(state, worker, key, now)
+            _queue_up(state, worker, at, key, now)
             taken[i] = worker
         messages += block.size
         since += block.size
@@ -917,41 +902,42 @@ def _route(
 
 @inlined
 def _limits(
-    state: FillState, ahead: Ahead, size: int, since: int, counted: int, epsilon: float, most: float,
-    stretch: float, alone: bool,
+    state: FillState, ahead: Ahead, start: int, size: int, since: int, counted: int, epsilon: float,
+    queue: float, alone: bool,
 ) -> None:  # fmt: skip
-    """Compute the limits of a block, for several rows at once: none is too high, some are a bit too low."""
+    """Compute the limits of a block's rows, several at once."""
     n = state.levels.size
     early = since < SETTLED * n
-    certain = (1 - 1e-9) * ROW * most
-    for i in range(size):
+    stretch = state.totals[STRETCH] / ROW
+    for i in range(start, size):
         average = (since + i + 1) / n
-        slack = (_slack(average, epsilon) if early else epsilon * average) + (0.0 if alone else ALWAYS)
-        new = alone & (ahead.seen[i] == 0)
-        ahead.now[i] = _now(average, epsilon)
-        ahead.high[i] = _units(average + slack * (NEW_SLACK if new else HOT_SLACK))
-        weight = (ahead.seen[i] + 1.0) * n if ahead.seen[i] >= CERTAIN else 0.0
-        light = LIGHT * (counted + i + 1) * ahead.limit[i]
-        patience = stretch * np.sqrt(light / max(weight, light))
-        ahead.limit[i] = np.int64(certain * (NEW_PATIENCE if new else patience))
+        slack = epsilon * average + (0.0 if alone else ALWAYS)
+        if early:
+            slack += EARLY * np.sqrt(average) * max(0.0, 1 - average / SETTLED)
+        new = alone & (ahead.rows[SEEN + i] == 0)
+        share = (counted + i + 1) * float(ahead.rows[SIZE + i])  # of a key with part 1
+        weight = (ahead.rows[SEEN + i] + 1.0) * n if ahead.rows[SEEN + i] >= CERTAIN else 0.0
+        patience = stretch * np.sqrt(LIGHT * share / max(weight, LIGHT * share))
+        most = min(queue, max(ALWAYS, 0.5 * slack))
+        ahead.rows[NOW + i] = _now(average, epsilon)
+        ahead.rows[LIMIT + i] = _units(most * (NEW_PATIENCE if new else patience))
+        ahead.rows[HIGH + i] = _units(
+            average + slack * (NEW_SLACK if new else HOT_SLACK if weight > HOT * share else 1.0)
+        )
+        ahead.rows[LEADS + i] = _units(BURST * most)
+        ahead.rows[HIGHEST + i] = _units(average + slack)
 
 
 @inlined
-def _leaves(
-    state: FillState, worker: np.uint64, key: np.uint64, now: int, limit: int, burst: int, high: int
-) -> bool:
+def _leaves(state: FillState, ahead: Ahead, i: int, worker: np.uint64, wait: int, key: np.uint64) -> bool:
     """Return whether a row should not go to the home that was found for it."""
-    wait = state.free[worker] - now
-    bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > burst)
-    return (wait > limit) | bursts | (state.levels[worker] > high)
+    bursts = (state.leader[worker] == key) & (min(state.lead[worker], wait) > ahead.rows[LEADS + i])
+    return (wait > ahead.rows[LIMIT + i]) | bursts | (state.levels[worker] > ahead.rows[HIGH + i])
 
 
 @inlined
 def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
-    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys.
-
-    ``ahead.limit`` receives the number of homes.
-    """
+    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys."""
     cells, buckets, homes = state.cells, state.buckets, state.homes
     new = 0
     for i in range(keys.size):
@@ -960,16 +946,16 @@ def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahe
         seen = cells[cell]
         cells[cell] = seen + 1
         new += seen == 0
-        ahead.seen[i] = seen
+        ahead.rows[SEEN + i] = seen
         home = buckets[np.uint64(to_range(hashed, buckets.size))]
         entry = table_find(homes.table, keys[i])
         found = np.uint64(max(entry, 0))
         size = homes.size[found]
         alone = homes.workers[GROUP * np.uint64(max(homes.newest[found], 0))]
-        ahead.home[i] = alone if entry >= 0 else home
-        ahead.entry[i] = entry if entry >= 0 else homes.keys.size
-        ahead.ring[i] = entry if (entry >= 0) & (size > 1) else -1
-        ahead.limit[i] = size if entry >= 0 else 1
+        ahead.rows[HOME + i] = alone if entry >= 0 else home
+        ahead.rows[ENTRY + i] = entry if entry >= 0 else homes.keys.size
+        ahead.rows[RING + i] = entry if (entry >= 0) & (size > 1) else -1
+        ahead.rows[SIZE + i] = size if entry >= 0 else 1
     return new
 
 
@@ -981,18 +967,19 @@ def _correct(
     homes = state.homes
     key = homes.keys[changed]
     for i in range(start, keys.size):
-        entry = ahead.entry[i]
+        entry = ahead.rows[ENTRY + i]
         if keys[i] == key:
-            ahead.entry[i] = changed
-            ahead.home[i] = homes.workers[GROUP * homes.newest[changed]]
-            ahead.ring[i] = changed if homes.size[changed] > 1 else -1
+            ahead.rows[ENTRY + i] = changed
+            ahead.rows[HOME + i] = homes.workers[GROUP * homes.newest[changed]]
+            ahead.rows[SIZE + i] = homes.size[changed]
+            ahead.rows[RING + i] = changed if homes.size[changed] > 1 else -1
         elif (
             evicts and entry < homes.keys.size and (homes.current[entry] < 0 or homes.keys[entry] != keys[i])
         ):
-            ahead.entry[i] = homes.keys.size
-            ahead.home[i] = state.buckets[to_range(mix(keys[i] ^ salt), state.buckets.size)]
-            ahead.ring[i] = -1
-            ahead.limit[i] = -1
+            ahead.rows[ENTRY + i] = homes.keys.size
+            ahead.rows[HOME + i] = state.buckets[to_range(mix(keys[i] ^ salt), state.buckets.size)]
+            ahead.rows[SIZE + i] = 1
+            ahead.rows[RING + i] = -1
 
 
 @inlined

@@ -42,7 +42,7 @@ def table_find(table: KeyTable, key: np.uint64) -> int:
     cell = _first_cell(key, mask)
     while True:
         slot = table.slots[cell]
-        if slot < 0 or table.keys[cell] == key:
+        if (slot < 0) | (table.keys[cell] == key):
             return slot
         cell = (cell + 1) & mask
 

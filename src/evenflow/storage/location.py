@@ -6,6 +6,7 @@ import os
 import posixpath
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from evenflow.errors import EvenflowError
 
@@ -68,6 +69,18 @@ class Location(str):
     def parent(self) -> Location:
         """The location above."""
         return Location(posixpath.dirname(self.rstrip("/")), self.options)
+
+    @property
+    def url(self) -> str:
+        """The URL as libraries read it, which decode what is escaped; a local path as it is.
+
+        >>> Location("s3://bucket/time=10%3A00").url
+        's3://bucket/time%3D10%253A00'
+        """
+        if self.is_local:
+            return str(self)
+        head, _, path = self.partition("://")[2].partition("/")
+        return f"{self.scheme}://{head}/{quote(path)}"
 
     @property
     def path(self) -> Path:

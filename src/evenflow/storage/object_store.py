@@ -53,7 +53,7 @@ class ObjectStore(Storage):
         config, client, retry = split_options(location.options)
         try:
             self._store: Any = obstore.store.from_url(  # type: ignore[call-overload]
-                str(location), config=config or None, client_options=client, retry_config=retry
+                location.url, config=config or None, client_options=client, retry_config=retry
             )
         except (BaseError, ValueError) as error:
             raise self._failed("open", "", error) from None

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
 
 from evenflow.errors import EvenflowError
 from evenflow.extras import require
+from evenflow.storage import Location
 from evenflow.streams.data_file import DataFile, first_rows
 
 ROWS = 1 << 17  # of a batch
 _BLOCKS = 100  # of a table in memory
+_WHOLE = re.compile(r"-?\d{1,9}")  # of 32 bits
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Dataset(DataFile):
@@ -88,22 +94,59 @@ class TableFile(Dataset):
         return TableFile, (self.table, str(self.path))
 
 
-def delta_file(path: str, storage_options: dict[str, str] | None = None) -> Dataset:
+def delta_file(path: Location) -> Dataset:
     """Return the newest version of a Delta table as a file."""
     require("deltalake", "state", f"reading the Delta table {path}")
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        table = DeltaTable(path, storage_options=storage_options)
-        return Dataset(table.to_pyarrow_dataset(), path)
+        table = DeltaTable(path.url, storage_options=path.options or None)
+        return Dataset(table.to_pyarrow_dataset(), str(path))
     except DeltaError as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise EvenflowError(f"cannot read the Delta table {path}: {reason}.") from error
 
 
-def partitioned_file(path: str, files: Sequence[Path]) -> Dataset:
-    """Return Parquet files in folders such as ``day=2026-11-16`` as one file with a column ``day``."""
-    hive = ds.partitioning(flavor="hive")
-    names = [str(file) for file in files]
-    return Dataset(ds.dataset(names, format="parquet", partitioning=hive, partition_base_dir=path), path)
+def partitioned_file(path: str, files: Mapping[str, DataFile]) -> Dataset:
+    """Return Parquet files in folders such as ``day=2026-11-16`` as one file with a column ``day``.
+
+    ``files`` are named by their paths below ``path``.
+    """
+    partitions = _partitions(files)
+    form = ds.ParquetFileFormat()
+    fragments = [
+        form.make_fragment(
+            file.source(buffered=False) if isinstance(file.path, Location) else str(file.path),
+            filesystem=None if isinstance(file.path, Location) else LocalFileSystem(),
+            partition_expression=partitions.parse(name),
+        )
+        for name, file in files.items()
+    ]
+    with next(iter(files.values())).reading():
+        first = fragments[0].physical_schema
+    for field in partitions.schema:
+        if field.name not in first.names:
+            first = first.append(field)
+    return Dataset(ds.FileSystemDataset(fragments, first, form), path)
+
+
+def _partitions(names: Iterable[str]) -> Any:
+    """Return what the names of folders mean: whole numbers if all values of a column are, otherwise text.
+
+    >>> _partitions(["day=2026-11-16/hour=7/a.parquet", "day=2026-11-17/hour=08/b.parquet"]).schema.types
+    [DataType(string), DataType(int32)]
+    """
+    values: dict[str, set[str]] = {}
+    for name in names:
+        for folder in name.split("/")[:-1]:
+            column, sign, value = folder.partition("=")
+            if sign:
+                values.setdefault(unquote(column), set()).add(unquote(value))
+    return ds.partitioning(
+        pa.schema({column: _kind(found - {_NULL}) for column, found in values.items()}), flavor="hive"
+    )
+
+
+def _kind(values: set[str]) -> Any:
+    return pa.int32() if values and all(map(_WHOLE.fullmatch, values)) else pa.string()

@@ -3,8 +3,8 @@
 The first 0.8 N messages follow ``Pr[i] ~ i ** -z``, the last 0.2 N ``Pr[i] ~ (keys + 1 - i) ** -z``: rare
 keys become hot.
 
-The paper prints the same law for both parts; the reversal is an interpretation (DECISIONS), stated in figures
-that use it. ``phases`` are the relative lengths of the parts, ``4+1`` as in the paper; the ranks reverse at
+The paper prints the same law for both parts; the reversal is an interpretation, stated by the figures that
+use it. ``phases`` are the relative lengths of the parts, ``4+1`` as in the paper; the ranks reverse at
 every boundary. A single number gives that many parts of equal length. The paper's 50 M messages are ten runs
 of 5 M with different seeds.
 """

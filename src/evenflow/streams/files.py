@@ -4,7 +4,7 @@ A folder stands for all files in it, recursively, sorted by name; names that beg
 ignored (as in Spark). Folders of Parquet files such as ``day=2026-11-16`` give a column ``day``. A folder
 with a Delta log is read as the table's newest version. A glob pattern such as ``logs/*.csv`` is expanded. All
 files must have the columns, with the same types. The URL of an object store, such as ``s3://bucket/logs``,
-stands for the same, except that folders give no columns; a part of a file is read by ranges.
+stands for the same; a part of a file is read by ranges.
 
 Composite keys are hashed as Spark hashes several columns. Null is a key like any other, but a stream in which
 every key is null is rejected at its end, since there is nothing to balance.
@@ -28,7 +28,7 @@ import glob
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from evenflow.errors import EvenflowError, nearest
-from evenflow.kernels import Int32Array, UInt64Array
+from evenflow.kernels import BoolArray, Int32Array, UInt64Array
 from evenflow.keys import hash_keys
 from evenflow.spec import whole
 from evenflow.storage import Location, locate, open_storage
@@ -165,6 +165,14 @@ class FileStream(Stream):
                 f"{', '.join(self.files[0].columns())}."
             )
 
+    def has_null(self) -> BoolArray:
+        """Return for every key found so far, by id, whether a part of it is null."""
+        found = [
+            np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
+            for columns in self._values
+        ]
+        return np.concatenate([np.zeros(0, bool), *found])
+
     def _number(self, columns: list[Any], file: DataFile, rows_before: int) -> Int32Array:
         """Return the ids of a batch and store its new keys."""
         columns = [self._prepared(index, column, file) for index, column in enumerate(columns)]
@@ -223,16 +231,15 @@ def find_files(path: str | Sequence[str]) -> list[DataFile]:
     location = Path(os.path.expanduser(path))
     if location.is_dir():
         if (location / "_delta_log").exists():
-            return [delta_file(str(location))]
+            return [delta_file(Location(location))]
         files = sorted(
             file for file in location.rglob("*") if file.is_file() and _is_data(file.relative_to(location))
         )
         if not files:
             raise EvenflowError(f"folder {path} has no data files; give a folder with data, or a file.")
-        if any("=" in part for file in files for part in file.relative_to(location).parts[:-1]) and all(
-            file.suffix.lower() in Parquet.endings for file in files
-        ):
-            return [partitioned_file(str(location), files)]
+        inside = {file.relative_to(location).as_posix(): file for file in files}
+        if _is_partitioned(inside):
+            return [partitioned_file(str(location), {name: Parquet(file) for name, file in inside.items()})]
     elif location.exists():
         files = [location]
     else:
@@ -253,16 +260,26 @@ def find_objects(place: Location) -> list[DataFile]:
     storage = open_storage(above, "data")
     names = [entry.name for entry in storage.entries()]
     if not magic and any(name.startswith("_delta_log/") for name in names):
-        return [delta_file(str(place), place.options or None)]
+        return [delta_file(place)]
     wanted = _as_pattern(place) if magic else None
-    found = [
-        above / name
+    found = {
+        name: above / name
         for name in names
         if _is_data(Path(name)) and (wanted is None or wanted.fullmatch(str(above / name)))
-    ]
+    }
     if not found:
         raise EvenflowError(f"there is no data at {str(place)!r}; check the URL, or list the bucket.")
-    return [data_file(file) for file in found]
+    if not magic and _is_partitioned(found):
+        return [partitioned_file(str(place), {name: Parquet(file) for name, file in found.items()})]
+    return [data_file(file) for file in found.values()]
+
+
+def _is_partitioned(names: Iterable[str]) -> bool:
+    """Are these Parquet files of which some are in folders such as ``day=2026-11-16``?"""
+    files = [Path(name) for name in names]
+    return any("=" in part for file in files for part in file.parts[:-1]) and all(
+        file.suffix.lower() in Parquet.endings for file in files
+    )
 
 
 def _as_pattern(url: str) -> re.Pattern[str]:

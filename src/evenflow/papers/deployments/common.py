@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evenflow.papers import rules as r
-from evenflow.papers.deployments.measure import Subject, deployed
-from evenflow.papers.deployments.streamed import LOADS, streamed
+from evenflow.papers.deployments.streamed import LOADS, Subject, streamed
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Bars
 from evenflow.papers.page import OURS
@@ -18,15 +17,11 @@ AT_SKEW = 2.0  # where that is judged
 NEAR_PREDICTION = 0.7  # of what the simulator predicts, relative to key grouping, or the inverse
 LITTLE = 0.15  # of an interval, for an empty micro-batch
 NO_GROWTH = 0.05  # of an interval, over those at one rate
-SUBMITTED = (
-    "On Spark: all messages are submitted at once, workers sleep, medians of 3. Latency counts from "
-    "submission, so no mean latency can be below half of the shortest run."
-)
 STREAMED = (
     "On Spark, as a stream: a paced source, a micro-batch for each interval, workers that sleep. Throughput "
     "is the highest rate at which latency does not grow, by bisection to 3 percent. Latency is measured from "
     "a message's creation to the end of its service, over all messages of 2 intervals at each rate; none can "
-    "be below the engine's own, that of the empty run. Warm-up: 4 intervals, and those of the bisection."
+    "be below the engine's own, that of the empty run. Warm-up: 5 intervals, and those of the bisection."
 )
 FLOOR = (
     "a message waits for its micro-batch, under every scheme; only what lies above the empty run's latency "
@@ -55,7 +50,7 @@ def subject(scheme: str, label: str | None = None, **parameters: Any) -> Subject
 
 def on_spark(
     paper: str, figure: str, title: str, caption: str, points: Callable[[RunConfig], list[Row]],
-    plot: Any, *claims: Claim, measure: Callable[..., list[Row]] = deployed,
+    plot: Any, *claims: Claim, measure: Callable[..., list[Row]],
 ) -> Experiment:  # fmt: skip
     """Return the deployment of a figure, with the schemes that the user lets join every figure."""
 
@@ -69,11 +64,11 @@ def on_spark(
 
 def as_stream(
     paper: str, figure: str, title: str, caption: str, points: Callable[[RunConfig], list[Row]],
-    plot: Any, *claims: Claim,
+    plot: Any, *claims: Claim, measure: Callable[..., list[Row]] = streamed,
 ) -> Experiment:  # fmt: skip
     """Return the deployment of a figure as a stream, with what must hold of every one."""
     must = (little_overhead(), no_growth())
-    return on_spark(paper, figure, title, caption, points, plot, *claims, *must, measure=streamed)
+    return on_spark(paper, figure, title, caption, points, plot, *claims, *must, measure=measure)
 
 
 def _joined(point: Row, config: RunConfig) -> Row:
@@ -82,14 +77,6 @@ def _joined(point: Row, config: RunConfig) -> Row:
     known = {name for _, name, _ in point["subjects"]}
     joining = [subject(name) for name in config.joining if name not in known]
     return point | {"subjects": [list(entry) for entry in (*point["subjects"], *joining)]}
-
-
-def small_messages(z: float) -> int:
-    """Return the messages per worker of a small run: more where a tenth of the throughput is judged.
-
-    What a run takes beside its work varies by 0.2 s, and 4000 messages are 1.6 s of work.
-    """
-    return 6000 if z == AT_SKEW else 4000
 
 
 def best_cut(column: str, mine: str, other: str, by: str, paper: float, **where: Any) -> r.Rule:
@@ -143,6 +130,11 @@ def no_growth() -> Claim:
     rule = r.at_most(r.largest("growth"), NO_GROWTH, text="{:+.1%} of an interval at most")
     text = "mean latency does not grow at 0.5, 0.8 and 0.95 of the throughput"
     return Claim(OURS, text, "< 5 percent of an interval", rule, _ENGINE)
+
+
+def at_own_rate(t: Table) -> Table:
+    """Return a row per configuration and scheme: at 0.95 of its own throughput."""
+    return t.only(load=LOADS[-1], of="own")
 
 
 def latencies(x: str) -> Bars:

@@ -23,7 +23,6 @@ def load() -> None:
     import evenflow as ef
     import evenflow.papers.deployments.paced_source
     import evenflow.papers.deployments.serving
-    import evenflow.papers.deployments.work
     import evenflow.spark.routing.online_task
 
     for scheme in ef.list_schemes().values():

@@ -1,10 +1,14 @@
 """A stream that runs: a paced source, the online routers of a scheme, workers that serve, an aggregator.
 
 One streaming query, started once and driven by the harness: it sets how many messages come and what they
-cost, window by window. A micro-batch starts every ``interval`` seconds, or when the one before it is done,
-and has the messages that came in the windows before. Routers pass on what they learned and hear what workers
-measured, as in every streaming query of evenflow. A batch is over when the aggregator has merged the workers'
-partial states and Spark has committed it; every message must then have been counted once.
+cost, window by window. A micro-batch starts every ``interval`` seconds, or when the one before it is
+done, and has the messages that came in the windows before. Routers pass on what they learned and hear
+what workers measured, as in every streaming query of evenflow. A batch is over when the aggregator has
+merged the workers' partial states and Spark has committed it; every message must then have been counted
+once.
+
+Several flows can run at once, each in a lane: its windows end a part of an interval after those of the
+lane before. While the workers of one flow sleep, Spark has the cores for the others.
 """
 
 from __future__ import annotations
@@ -40,40 +44,68 @@ class Batch:
     pairs: int
 
 
+@dataclass(frozen=True)
+class Timing:
+    """Seconds between the ends of two windows, and the lane of a flow among so many.
+
+    >>> Timing(1.0, 1, 3).interval, Timing(1.0, 1, 3).start(100.5)
+    (0.999, 101.232)
+    """
+
+    seconds: float
+    lane: int = 0
+    lanes: int = 1
+
+    @property
+    def tick(self) -> int:
+        """Milliseconds between the windows of two lanes."""
+        return round(1000 * self.seconds / self.lanes)
+
+    @property
+    def interval(self) -> float:
+        """Seconds between the ends of two windows: a whole number of ticks, as Spark's triggers are."""
+        return self.lanes * self.tick / 1000
+
+    def start(self, now: float) -> float:
+        """Return when the first window begins."""
+        whole = math.ceil(now / self.interval)
+        return round(whole * self.interval + self.lane * self.tick / 1000, 3)
+
+
 class Flow:
     """A running query over the messages with these keys."""
 
+    LAG = 0.0  # seconds from the end of a window to the trigger of its micro-batch
+
     def __init__(
         self, spark: SparkSession, folder: Path, keys: Int64Array, scheme: Scheme, workers: int, sources: int,
-        interval: float, seed: int = 0,
+        timing: Timing, seed: int = 0, computes: bool = False,
     ):  # fmt: skip
-        from evenflow.papers.deployments.paced_source import FORMAT, PacedSource
-
-        self.folder, self.workers, self.interval = folder, workers, interval
+        self.folder, self.workers, self.sources = folder, workers, sources
+        self.interval = timing.interval
         self.batches: list[Batch] = []
         self._seen = -1
         self._answers: dict[int, tuple[int, int]] = {}
         write_keys(folder, keys)
         self.serve(np.zeros(workers))
-        self.pace = Pace(interval * math.ceil(time.time() / interval), interval)
+        self.pace = Pace(timing.start(time.time()) - self.LAG, self.interval)
         self.pace.write(folder)
-        spark.dataSource.register(PacedSource)
-        frame = (
-            spark.readStream.format(FORMAT).option("folder", str(folder)).option("sources", sources).load()
+        frame = self._messages(spark)
+        states = _partial_states(
+            frame, scheme, workers, sources, seed, Serve(str(folder), computes), str(folder / "control")
         )
-        states = _partial_states(frame, scheme, workers, sources, seed, folder)
         writer = states.writeStream.foreachBatch(self._answer)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-        self.query = writer.trigger(processingTime=f"{round(1000 * interval)} milliseconds").start()
+        self.query = writer.trigger(processingTime=f"{timing.tick} milliseconds").start()
 
     @property
     def sent(self) -> int:
         """How many messages came or are still to come."""
         return sum(self.pace.counts)
 
-    def serve(self, seconds: Float64Array) -> None:
+    def serve(self, cost: Float64Array) -> None:
         """Set what a message costs each worker from the next batch on."""
-        write_service(self.folder, seconds)
+        write_service(self.folder, cost)
 
     def run(self, *counts: int) -> list[Batch]:
         """Let so many messages come in each of the next windows; return their batches when all are done."""
@@ -86,6 +118,8 @@ class Flow:
         while sum(batch.messages for batch in self.batches) < self.sent:
             if (failure := self.query.exception()) is not None:
                 raise EvenflowError(f"the query failed: {failure}")
+            if not self.query.isActive:
+                raise EvenflowError("the query was stopped, since another one failed.")
             time.sleep(_LOOK)
             self._look()
         return self.batches[known:]
@@ -98,12 +132,17 @@ class Flow:
         """Stop the query."""
         self.query.stop()
 
-    def _answer(self, partials: DataFrame, batch: int) -> None:
-        from pyspark.sql import functions as F
+    def _messages(self, spark: SparkSession) -> DataFrame:
+        """Return the stream: columns k, number, created."""
+        from evenflow.papers.deployments.paced_source import FORMAT, PacedSource
 
-        merged = aggregated(partials)
-        [found] = merged.agg(F.sum("n"), F.sum("pairs")).collect()
-        self._answers[batch] = int(found[0] or 0), int(found[1] or 0)
+        spark.dataSource.register(PacedSource)
+        reader = spark.readStream.format(FORMAT).option("folder", str(self.folder))
+        return reader.option("sources", self.sources).load()
+
+    def _answer(self, partials: DataFrame, batch: int) -> None:
+        """Take the aggregator's answer on a micro-batch."""
+        self._answers[batch] = counted(aggregated(partials))
 
     def _look(self) -> None:
         """Take over what the query says of its new batches; the first one may have no messages."""
@@ -125,7 +164,7 @@ class Flow:
 
 
 def _partial_states(
-    frame: DataFrame, scheme: Scheme, workers: int, sources: int, seed: int, folder: Path
+    frame: DataFrame, scheme: Scheme, workers: int, sources: int, seed: int, serve: Serve, control: str
 ) -> DataFrame:
     """Return the partial states of all workers: sources route, workers serve and report."""
     from evenflow.spark.monitoring.task_timing import with_timing
@@ -133,10 +172,10 @@ def _partial_states(
     from evenflow.spark.routing.options import PlacementOptions
 
     options = PlacementOptions(
-        workers, scheme, "online", order="as-is", seed=seed, sources=sources, control=str(folder / "control")
+        workers, scheme, "online", order="as-is", seed=seed, sources=sources, control=control
     )
     moved = place(frame, "k", options).moved().select("k", "number", "created")
-    return moved.mapInArrow(with_timing(Serve(str(folder)), str(folder / "control")), PARTIALS)
+    return moved.mapInArrow(with_timing(serve, control), PARTIALS)
 
 
 def aggregated(partials: DataFrame) -> DataFrame:
@@ -144,3 +183,11 @@ def aggregated(partials: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return partials.groupBy("k").agg(F.sum("n").alias("n"), F.count("*").alias("pairs"))
+
+
+def counted(merged: DataFrame) -> tuple[int, int]:
+    """Return how many messages and (key, worker) pairs the aggregator counted."""
+    from pyspark.sql import functions as F
+
+    [found] = merged.agg(F.sum("n"), F.sum("pairs")).collect()
+    return int(found[0] or 0), int(found[1] or 0)

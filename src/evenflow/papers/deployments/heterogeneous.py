@@ -1,6 +1,7 @@
-"""Fig. 13 and 14 of `heterogeneous`: equal workers, of which a twelfth then falls to 30 percent.
+"""Fig. 13 and 14 of `heterogeneous`: equal workers, of which a twelfth then falls to 30 percent; section 8.
 
-Both are phases of one query: capacities change while it runs, and the schemes that hear of it adapt.
+Both figures are phases of one query: capacities change while it runs, and the schemes that hear of it adapt.
+The applications of section 8 are streams with the keys of their rows.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from typing import Any
 
 from evenflow.papers import rules as r
 from evenflow.papers.deployments import common
+from evenflow.papers.deployments.applications import application
 from evenflow.papers.experiment import Claim, Row
 from evenflow.papers.figures import Bars
 from evenflow.papers.grid import at, grid
 from evenflow.papers.heterogeneous.queues import memory_alike, memory_in_order
+from evenflow.papers.page import OURS
 from evenflow.papers.table import Table
 
 SUBJECTS = [*map(common.subject, ("key", "partial-key", "consistent", "shuffle", "fill"))]
@@ -29,6 +32,37 @@ def _point(small: bool, delay: float, **point: Any) -> Row:
 
 _POINTS = grid(_point, small=at(True, False), delay=at(1.0, (0.1, 0.5, 1.0)), subjects=[SUBJECTS],
                stream=lambda config: config.stream("TW"), messages=at(500_000, 2_000_000))  # fmt: skip
+
+
+APPS = {
+    "naive-bayes": "documents:messages={rows},classes=4,length=12,seed=1",
+    "decision-tree:depth=3,bins=32": "points:messages={rows},classes=3,dimensions=5,seed=1",
+    "heavy-hitters:capacity=200": "zipf:z=1.1,keys=20000,messages={rows},seed=1",
+}
+
+
+def _app_point(app: tuple[str, str], small: bool) -> Row:
+    name, source = app
+    workers, sources, interval = (12, 4, 2.5) if small else (24, 8, 4.0)
+    rows = 20_000 if small else 200_000
+    return {"app": name, "source": source.format(rows=rows), "workers": workers, "sources": sources,
+            "interval": interval, "service": 0.001, "messages": 100_000, "subjects": SUBJECTS,
+            "labels": {}}  # fmt: skip
+
+
+_APP_POINTS = grid(_app_point, app=list(APPS.items()), small=at(True, False))
+
+
+def _held(t: Table) -> dict[str, float]:
+    """Return, by app, CG's state relative to SG's."""
+    wide = common.at_own_rate(t).wide("held", "app")
+    return {str(app): float(row["CG"] / row["SG"]) for app, row in wide.iterrows()}
+
+
+def _as_right(t: Table) -> float:
+    """Return by how much the share of right answers differs between the schemes, at most."""
+    wide = common.at_own_rate(t).dropna(subset=["right"]).wide("right", "app")
+    return float((wide.max(axis=1) - wide.min(axis=1)).max())
 
 
 def _longest(t: Table, column: str, **where: Any) -> Any:
@@ -57,6 +91,7 @@ _CAPTION = (
 _CHANGED = f"{_CAPTION} Speeds change while the query of fig13 runs; the next 6 intervals are not measured."
 _METRICS = {"throughput": "messages per second", "latency_mean": "mean latency at KG's rate, s"}
 _OTHERS = ("KG", "PKG", "SG")
+_SPLIT = "PoRC splits every key that meets a full virtual worker"
 _figure = partial(common.as_stream, "heterogeneous")
 
 # fmt: off
@@ -87,5 +122,28 @@ EXPERIMENTS = [
               r.between(r.ratio("latency_mean", "KG", "CG", "delay", phase=SLOW, of="KG"), 2, 2 * 3.44, 1.05),
               common.FLOOR),
         common.near_prediction(),
+    ),
+    _figure("section8", "Applications",
+            "Naive Bayes, decision tree and heavy hitters run with each scheme's online routers; then their "
+            "rows as streams. Small: 12 workers, 4 sources; paper: 24, 8; 1 ms per message. Held: counters "
+            "(of the same messages), histograms, counters of summaries. Right: of held-out rows. Error: mean "
+            f"bound of a count, relative to the hottest key's. fill added. {common.STREAMED}",
+            _APP_POINTS,
+            Bars(x="app", y={"throughput": "messages per second", "held": "state held", "right": "right",
+                             "error": "error"}, logy=("held",), rows=common.at_own_rate),
+        Claim("8", "CG reduces the memory footprint of algorithms that use SG", "fewer",
+              r.graded(_held, lambda found: max(found.values()) <= 0.75,
+                       lambda found: max(found.values()) < 1, r.named(".2f", "CG's state of SG's: ")),
+              _SPLIT),
+        Claim("8", "while its load stays balanced, unlike KG's", "SG's throughput",
+              r.each(r.below("throughput", "SG", "CG", "app", factor=1 / 0.9),
+                     "apps in which CG has 0.9 of SG's throughput, or more")),
+        Claim("8.2", "CG's error of heavy hitters is below SG's, since fewer summaries hold a key", "below",
+              r.at_most(r.ratio("error", "CG", "SG", app="heavy-hitters"), 0.95, 1.0, "{:.2f} of SG's"),
+              _SPLIT),
+        Claim(OURS, "classifiers are as right under every scheme", "within 0.02",
+              r.at_most(_as_right, 0.02, text="{:.3f} apart at most")),
+        common.near_prediction(),
+        measure=application,
     ),
 ]

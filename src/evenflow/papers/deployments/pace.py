@@ -48,6 +48,19 @@ class Pace:
         """Return how many messages were created in windows that are over."""
         return sum(self.counts[: self.window(now)])
 
+    def created_until(self, now: float) -> int:
+        """Return how many messages were created.
+
+        >>> pace = Pace(100.0, 2.0, (2, 0, 4))
+        >>> [pace.created_until(now) for now in (99.0, 100.4, 100.6, 103.0, 104.3, 200.0)]
+        [0, 0, 1, 2, 3, 6]
+        """
+        whole = self.window(now)
+        if now < self.start or whole >= len(self.counts):
+            return self.created_by(now)
+        part = (now - self.start) / self.interval - whole
+        return self.created_by(now) + int(part * self.counts[whole] + 0.5)
+
     def creation(self, numbers: Int64Array) -> Float64Array:
         """Return when these messages are created, in seconds of the Unix epoch."""
         ends = np.cumsum(self.counts)

@@ -1,10 +1,11 @@
 """A worker of a stream, inside a Python worker of Spark: it serves its messages one by one, in order.
 
-A message costs seconds of sleep, as in the papers; sleeping workers share a few cores without slowing each
-other down. What it costs each worker is in a file that the harness may replace while the query runs. A worker
-sleeps once per slice of messages and keeps to a timetable: if one sleep was too long, the next is shorter.
-A message is finished when its slice is. Which messages were finished when goes to a file per worker and
-micro-batch; downstream go the worker's partial states, one count per key.
+A message costs seconds of sleep, as in the papers; sleeping workers share a few cores without slowing
+each other down. What it costs each worker is in a file that the harness may replace while the query runs.
+A worker sleeps once per slice of messages and keeps to a timetable: if one sleep was too long, the next
+is shorter. A message is finished when its slice is. Where a worker ``computes``, a message costs rounds
+of a loop instead. Which messages were finished when, and the processor seconds that all took, go to a
+file per worker and micro-batch; downstream go the worker's partial states, one count per key.
 
 Keep imports light: Python workers import this module.
 """
@@ -31,10 +32,10 @@ SLICE = 0.02  # seconds of work between two looks at the clock
 _SERVICE = "service.npy"
 
 
-def write_service(folder: Path, seconds: Float64Array) -> None:
-    """Set what a message costs each worker from the next micro-batch on."""
+def write_service(folder: Path, cost: Float64Array) -> None:
+    """Set what a message costs each worker from the next micro-batch on: seconds, or rounds of a loop."""
     content = io.BytesIO()
-    np.save(content, seconds)
+    np.save(content, cost)
     replace_file(folder / _SERVICE, content.getvalue())
 
 
@@ -43,6 +44,7 @@ class Serve:
     """A pass over one worker's messages of one micro-batch: columns k, number, created."""
 
     folder: str
+    computes: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Serve the messages; yield the worker's partial states at the end."""
@@ -52,20 +54,26 @@ class Serve:
 
         task: Any = TaskContext.get()
         worker, batch = int(task.partitionId()), int(task.getLocalProperty(BATCH_ID))
-        seconds = float(np.load(Path(self.folder) / _SERVICE)[worker])
+        cost = float(np.load(Path(self.folder) / _SERVICE)[worker])
+        seconds, rounds = (0.0, round(cost)) if self.computes else (cost, 0)
         size = max(1, int(SLICE / seconds)) if seconds > 0 else 1 << 30
         parts: list[tuple[Any, Any, Any, Any]] = []
-        due = waiting_since = began = time.time()
+        used = 0.0
+        due = waiting_since = time.time()
         for incoming in batches:
             due += time.time() - waiting_since
             keys, numbers, created = (column.to_numpy() for column in incoming.columns)
             finished = np.empty(keys.size)
+            began = time.thread_time()
             for start in range(0, keys.size, size):
                 end = min(start + size, keys.size)
                 due += (end - start) * seconds
+                for _ in range((end - start) * rounds):
+                    pass
                 if (left := due - time.time()) > 0:
                     time.sleep(left)
                 finished[start:end] = time.time()
+            used += time.thread_time() - began
             parts.append((keys, numbers, created, finished))
             waiting_since = time.time()
         if not parts:
@@ -74,7 +82,7 @@ class Serve:
         states, counts = np.unique(keys, return_counts=True)
         path = Path(self.folder) / f"{batch:06d}.{worker:05d}.npz"
         content = io.BytesIO()
-        np.savez(content, keys=keys, numbers=numbers, created=created, finished=finished, began=began)
+        np.savez(content, keys=keys, numbers=numbers, created=created, finished=finished, used=used)
         replace_file(path, content.getvalue())  # in one step: a task may run again
         yield pa.RecordBatch.from_arrays([pa.array(states), pa.array(counts)], names=["k", "n"])
 
@@ -112,3 +120,13 @@ def read_served(folder: Path) -> Served:
         for column, values in zip(columns, (np.full(size, batch), np.full(size, worker), *own), strict=True):
             column.append(values)
     return Served(*(np.concatenate(column) for column in columns))
+
+
+def read_used(folder: Path) -> dict[tuple[int, int], tuple[int, float]]:
+    """Return the messages and the processor seconds of each micro-batch and worker."""
+    found = {}
+    for path in sorted(folder.glob("[0-9]*.npz")):
+        batch, worker = map(int, path.name.split(".")[:2])
+        with np.load(path) as log:
+            found[batch, worker] = int(log["keys"].size), float(log["used"])
+    return found

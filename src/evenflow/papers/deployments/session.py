@@ -1,8 +1,8 @@
-"""The Spark session of a deployment: as many slots as workers, and little that is not the pipeline.
+"""The Spark session of a deployment: slots for all workers at once, and little that is not the pipeline.
 
-Adaptive execution is off: it would coalesce the aggregator's few bytes. Every source is one file and one
-partition. Sort-based shuffles instead of a file per worker and source, and a JIT tuned for short runs, keep
-Spark's own cost low on a small machine; both are the same for every scheme.
+Adaptive execution is off: it would coalesce the aggregator's few bytes. What operators count for people
+only, they do not count. Sort-based shuffles instead of a file per worker and source, and a JIT tuned for
+short runs, keep Spark's own cost low on a small machine; both are the same for every scheme.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING
 
 from evenflow.errors import EvenflowError
 from evenflow.java import SHORT_RUNS
+from evenflow.papers.deployments.lanes import LANES
 from evenflow.papers.experiment import Experiment, RunConfig
 from evenflow.papers.reproduce import WHOLE, Outcome, Part, Say, reproduce
+from evenflow.spark.monitoring.switches import COMPARED, KEY_VALUES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AGGREGATORS = 4  # partitions of the merge
+AGGREGATORS = 1  # partitions of the merge; what they counted is then known without another stage
+MOST_SLOTS = 150  # for several lanes: each may have a Python process
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": AGGREGATORS,
-    "spark.sql.files.openCostInBytes": 1 << 30,
-    "spark.sql.files.maxPartitionBytes": 1 << 30,
+    KEY_VALUES: "false",
+    COMPARED: "0",
     "spark.shuffle.sort.bypassMergeThreshold": 1,
     "spark.shuffle.compress": "false",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # half of a checkpoint's files
@@ -43,16 +46,18 @@ def run(
     chosen: Sequence[Experiment], config: RunConfig, out: Path, say: Say = lambda done, total, what: None,
     part: Part = WHOLE, **settings: str,
 ) -> Outcome:  # fmt: skip
-    """Measure what is missing in one session with a slot for each worker of the largest deployment."""
+    """Measure what is missing in one session with slots for the largest deployment."""
     with session_on(config.master, slots_for(chosen, config), **settings):
         return reproduce(chosen, config, out, jobs=1, say=say, part=part)
 
 
 def slots_for(chosen: Sequence[Experiment], config: RunConfig) -> int:
-    """Return how many tasks run at the same time at most: the largest number of workers or sources."""
+    """Return how many tasks run at the same time: workers or sources of one lane, and of more if they fit."""
     asking = dataclasses.replace(config, asked=[])
     points = [point for experiment in chosen for point in experiment.points(asking)]
-    return max((point.get(name, 10) for point in points for name in ("workers", "sources")), default=10)
+    found = [point.get(name, 10) for point in points for name in ("workers", "sources")]
+    largest = max((max(size) if isinstance(size, list) else size for size in found), default=10)
+    return max(largest, min(LANES * largest, MOST_SLOTS))
 
 
 @contextmanager

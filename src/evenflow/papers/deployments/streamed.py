@@ -1,28 +1,33 @@
-"""One configuration as a stream, scheme by scheme: the highest stable rate, latency at shares of it, memory.
+"""One configuration as a stream, scheme by scheme: highest stable rate, latency at shares of it, memory.
 
-For every scheme one query runs (:mod:`.flow`), and goes through this protocol:
+The first thing that is measured is how long a micro-batch takes that does no work. The *interval* of the
+configuration is at least so long that this is an eighth of it (:mod:`.lanes`). Then every scheme gets a
+query of its own (:mod:`.flow`), several at a time, and goes through this protocol:
 
-1. Warm-up: two windows at the rate that the workers could serve in all, with messages that cost nothing
-   (eight in the first query of a process). The last one is the *empty run*: how long a micro-batch takes that
-   does no work.
+1. Warm-up: three windows at the rate that the workers could serve in all, with messages that cost nothing.
+   The faster of the last two is the *empty run*.
 2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
 3. Bisection: a rate is stable if a micro-batch is done before the next is due. Then no message waits for more
-   than one batch, and latency does not grow. The faster of two batches counts: a stall is not the rate.
+   than one batch, and latency does not grow. If it is not, it gets a second chance: a stall is not the rate.
 4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
    schemes are stable and get the same messages. All of their messages count.
 
-If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in which
-reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95 only.
+If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in
+which reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95
+only.
 
-Loads, StdDev and (key, worker) pairs are those of the first messages of the stream, as many for each scheme
-as the slowest one has served before speeds changed. ``machine_load`` is the load average before a query.
+Loads, StdDev and (key, worker) pairs are those of the first messages of the stream, as many for each
+scheme as the slowest one has served before speeds changed. ``machine_load`` is the load average before a
+query.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +38,15 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Int64Array
 from evenflow.papers.deployments.capacity import highest_stable
 from evenflow.papers.deployments.cluster import Cluster, Messages
-from evenflow.papers.deployments.flow import Flow
-from evenflow.papers.deployments.measure import Subject
+from evenflow.papers.deployments.flow import Flow, Timing
+from evenflow.papers.deployments.lanes import (
+    Lanes,
+    active_session,
+    flow_kind,
+    least_interval,
+    room,
+    stop_queries,
+)
 from evenflow.papers.deployments.prediction import predicted_rates
 from evenflow.papers.deployments.serving import Served
 from evenflow.papers.experiment import Row
@@ -43,8 +55,11 @@ from evenflow.schemes.base import Scheme
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
 WINDOWS = 2  # at each of them
 FIRST = 0.7  # of the predicted capacity, for the first guess
+CHANCES = 2  # of a rate to be stable
 ADAPTING = 6  # windows after speeds changed
-COLD = 7  # windows of a process's first query that come before its empty run; one in later queries
+
+Subject = tuple[str, str, dict[str, Any]]  # label, scheme, parameters
+Common = Callable[[int], float | None]  # a rate for all subjects, by the number of the phase
 
 
 def streamed(
@@ -56,35 +71,32 @@ def streamed(
     The stream repeats; of a long one, ``messages`` are taken. ``phases`` are the workers' speeds,
     by what the phase is called; without any, all are 1.
     """
-    from pyspark.sql import SparkSession
+    return deployed(
+        Messages.of(stream, messages), Cluster(workers, sources, service), interval, subjects, phases
+    )
 
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        raise EvenflowError("no Spark session is open; run this with `evenflow reproduce --on spark`.")
-    cluster, taken = Cluster(workers, sources, service), Messages.of(stream, messages)
-    speeds = phases or {"": [1.0] * workers}
-    trials = [Trial(cluster, taken, interval, speeds, *subject) for subject in subjects]
+
+def deployed(
+    messages: Messages, cluster: Cluster, interval: float, subjects: list[Subject],
+    phases: dict[str, list[float]] | None = None,
+) -> list[Row]:  # fmt: skip
+    """Deploy every subject on these messages, key grouping first; ``interval`` is the least one."""
+    spark = active_session()
+    least = max(interval, least_interval(spark, messages, cluster, interval))
+    speeds = phases or {"": [1.0] * cluster.workers}
+    trials = [Trial(cluster, messages, least, speeds, *subject) for subject in subjects]
     trials.sort(key=lambda trial: trial.scheme.name != "key")
-    common: list[float] = []
-    for trial in trials:
-        trial.run(spark, common, _warm_up())
-        if trial.scheme.name == "key":
-            common = [LOADS[-1] * phase.capacity for phase in trial.phases]
+    shares = trials[0].scheme.name == "key"
+    lanes = Lanes(len(trials), room(spark, cluster), len(speeds), shares, stop=partial(stop_queries, spark))
+
+    def run(number: int, lane: int) -> None:
+        trials[number].run(spark, Timing(least, lane, lanes.count), lanes.told, lanes.teller(number))
+
+    lanes.run(run)
     same = min(trial.phases[0].end for trial in trials)
     rows = [row for trial in trials for row in trial.rows(same)]
     keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
     return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
-
-
-_WARM: list[bool] = []  # whether this process had a query
-
-
-def _warm_up() -> int:
-    """Return how many windows come before the empty run of the next query."""
-    if _WARM:
-        return 1
-    _WARM.append(True)
-    return COLD
 
 
 def _relative(row: Row, key: Row) -> Row:
@@ -139,54 +151,62 @@ class Trial:
         """The scheme; ``name`` may be an alias."""
         return ef.scheme(self.name, **self.parameters)
 
-    def run(self, spark: Any, common: list[float], warm_up: int) -> None:
-        """Go through the protocol in a query of its own; ``common`` is a rate for all subjects, by phase."""
+    def run(self, spark: Any, timing: Timing, common: Common, found: Callable[[int, float], object]) -> None:
+        """Go through the protocol in a query of its own; ``found`` is told the capacity of each phase."""
         cluster, self.machine_load = self.cluster, os.getloadavg()[0]
+        self.interval = timing.interval
         predicted = predicted_rates(
             self.scheme, self.messages, cluster, self.interval, list(self.speeds.values())
         )
         with tempfile.TemporaryDirectory(prefix="evenflow-stream-", ignore_cleanup_errors=True) as folder:
-            flow = Flow(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
-                        cluster.sources, self.interval, cluster.seed)  # fmt: skip
+            flow = flow_kind(spark)(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
+                                    cluster.sources, timing, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
-                flow.run(*warm_up * [whole])
-                self.empty_seconds = flow.run(whole)[-1].seconds
+                flow.run(whole)
+                begin = flow.sent
+                self.empty_seconds = min(batch.seconds for batch in flow.run(whole, whole))
+                self.empty = Level(0.0, "own", whole / self.interval, begin, flow.sent)
                 if self.empty_seconds >= self.interval:
                     raise EvenflowError(
                         f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
                         f"{self.interval:g} s; run this on a machine with less other work, or more cores."
                     )
-                self.empty = Level(0.0, "own", whole / self.interval, warm_up * whole, flow.sent)
                 for number, (name, speeds) in enumerate(self.speeds.items()):
                     flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
                     if number:
                         slow = self._window(FIRST * min(speeds) * predicted[number])
                         flow.run(*ADAPTING * [slow])
-                    shared = common[number : number + 1]
-                    loads = LOADS[-1:] if number else LOADS
-                    self.phases.append(self._phase(flow, name, predicted[number], shared, loads))
+                    capacity = self._capacity(flow, predicted[number])
+                    found(number, capacity)
+                    own = [(load, "own", load * capacity) for load in (LOADS[-1:] if number else LOADS)]
+                    levels = self._levels(flow, own)
+                    if self.scheme.name == "key":
+                        levels.append(replace(levels[-1], of="KG"))
+                    elif (shared := common(number)) is not None:
+                        levels += self._levels(flow, [(LOADS[-1], "KG", LOADS[-1] * shared)])
+                    self.phases.append(Phase(name, capacity, predicted[number], levels, flow.sent))
                 self.served = flow.served()
             finally:
                 flow.stop()
 
-    def _phase(
-        self, flow: Flow, name: str, predicted: float, shared: list[float], loads: tuple[float, ...]
-    ) -> Phase:
-        """Find the capacity, then let messages come at shares of it."""
-        empty = self.empty_seconds
+    def _capacity(self, flow: Flow, predicted: float) -> float:
+        """Return the highest stable rate."""
         paces = [
-            batch.messages / max(batch.seconds - empty, 1e-3)
+            batch.messages / max(batch.seconds - self.empty_seconds, 1e-3)
             for batch in flow.run(*2 * [self._window(FIRST * predicted)])
         ]
-        guess = max(paces) * (1 - empty / self.interval)
 
         def stable(rate: float) -> bool:
-            return min(batch.seconds for batch in flow.run(*2 * [self._window(rate)])) <= self.interval
+            window = self._window(rate)
+            return any(
+                max(batch.seconds for batch in flow.run(window)) <= self.interval for _ in range(CHANCES)
+            )
 
-        capacity = highest_stable(stable, guess)
-        rates = [(loads[-1], "KG", rate) for rate in shared]
-        rates += [(load, "own", load * capacity) for load in loads]
+        return highest_stable(stable, max(paces) * (1 - self.empty_seconds / self.interval))
+
+    def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
+        """Let messages come at some rates: share of a capacity, whose, messages per second."""
         sent = flow.sent
         flow.run(*(self._window(rate) for *_, rate in rates for _ in range(WINDOWS)))
         levels = []
@@ -194,9 +214,7 @@ class Trial:
             end = sent + WINDOWS * self._window(rate)
             levels.append(Level(load, of, rate, sent, end))
             sent = end
-        if self.scheme.name == "key":
-            levels.append(replace(levels[-1], of="KG"))
-        return Phase(name, capacity, predicted, levels, sent)
+        return levels
 
     def rows(self, same: int) -> list[Row]:
         """Return a row for each phase and rate; loads and pairs are those of the first ``same`` messages."""
@@ -210,13 +228,18 @@ class Trial:
             "machine_load": self.machine_load,
             "empty_seconds": self.empty_seconds,
             "empty_share": self.empty_seconds / self.interval,
+            "interval": self.interval,
             "floor_mean": floor["latency_mean"],
             "floor_p99": floor["latency_p99"],
         }
         balance = self._balance(self.served.where(self.served.numbers < same))
         found = []
         for number, phase in enumerate(self.phases):
-            own = {"throughput": phase.capacity, "predicted_throughput": phase.predicted}
+            own = {
+                "throughput": phase.capacity,
+                "elapsed": self.messages.messages / phase.capacity,
+                "predicted_throughput": phase.predicted,
+            }
             named = {"phase": phase.name} if phase.name else {}
             costs = {} if number else {"messages": same, **balance}
             found += [row | named | own | self._at(level) | costs for level in phase.levels]

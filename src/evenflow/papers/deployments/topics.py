@@ -1,14 +1,15 @@
 """From topic to topic, as `dynamic` runs: spouts read Kafka, the aggregator's results go back to it.
 
-A stream is a topic with one partition per source. A streaming query reads it to its end; its results, one
-record per key, are committed to another topic in transactions. The clock runs until they are. They are then
-read back from there, and every key must have its count.
+A stream is a topic with one partition per source. A producer sends every message to it when it is
+created; the window of a micro-batch ends a little before its trigger, by when all its messages are there.
+The results of a micro-batch, one record per key, are committed to another topic in transactions, and its
+time runs until they are. In the end they are read back from there, and must count every message.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -17,92 +18,97 @@ import numpy as np
 from evenflow.errors import EvenflowError
 from evenflow.kafka.address import KafkaAddress
 from evenflow.kafka.topic import TIMEOUT, sample
-from evenflow.papers.deployments.cluster import Cluster, Messages
-from evenflow.papers.deployments.harness import Answer, Harness, aggregated, partial_states
-from evenflow.papers.deployments.measure import deployed
-from evenflow.papers.deployments.work import Serve
+from evenflow.papers.deployments.flow import Flow, aggregated, counted
+from evenflow.papers.deployments.lanes import BROKER
+from evenflow.papers.deployments.pace import keys_of
+from evenflow.papers.deployments.serving import Served
+from evenflow.papers.deployments.streamed import streamed
 from evenflow.papers.experiment import Row
-from evenflow.schemes.base import Scheme
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 AGGREGATORS = 4  # partitions of a topic of results
+_LOOK = 0.005  # seconds between two messages that are due, at most
 
 
-def deployed_on_topics(**point: Any) -> list[Row]:
-    """Deploy every subject on one stream, as `deployed` does, in a session that names a broker."""
-    return deployed(**point)
+def streamed_on_topics(**point: Any) -> list[Row]:
+    """Deploy every subject on one stream, as `streamed` does, in a session that names a broker."""
+    return streamed(**point)
 
 
-@dataclass
-class TopicHarness(Harness):
-    """Streams and results are topics of a broker; they are deleted in the end."""
+class TopicFlow(Flow):
+    """Stream and results are topics of the session's broker; they are deleted in the end."""
 
-    servers: str = ""
+    LAG = 0.2
 
-    def __post_init__(self) -> None:
-        from confluent_kafka.admin import AdminClient
-
-        self._admin: Any = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        self.created: list[str] = []
-
-    def write(self, messages: Messages, sources: int) -> str:
-        """Produce a stream; partition j has the messages whose number is j modulo ``sources``."""
+    def _messages(self, spark: SparkSession) -> DataFrame:
         from confluent_kafka import Producer
-
-        topic = self._create(sources)
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 50})
-        keys = [str(number + 1) for number in messages.ids.tolist()]
-        for number, key in enumerate(keys):
-            while True:
-                try:
-                    producer.produce(topic, None, key, partition=number % sources)
-                    break
-                except BufferError:  # the queue is full
-                    producer.poll(TIMEOUT)
-            producer.poll(0)
-        if left := producer.flush(60):
-            raise EvenflowError(f"the broker at {self.servers} did not take {left} messages within a minute.")
-        return topic
-
-    def answer(self, stream: str, scheme: Scheme, cluster: Cluster, serve: Serve) -> Answer:
-        """Run the query from a topic to a new one; read its answer from there."""
+        from confluent_kafka.admin import AdminClient
         from pyspark.sql import functions as F
 
         from evenflow.spark.kafka.sink import KafkaSink
         from evenflow.spark.kafka.source import load
 
-        results = KafkaAddress(self.servers, self._create(AGGREGATORS))
-        sink = KafkaSink(results.name, query=results.topic, key="k")
+        self.servers = str(spark.conf.get(BROKER))
+        self._admin: Any = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        self.topic, self.results = self._create(self.sources), self._create(AGGREGATORS)
+        address = KafkaAddress(self.servers, self.results)
+        self._sink = KafkaSink(address.name, query=self.results, key="k")
+        self._producer: Any = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
+        self._ended = threading.Event()
+        self._sender = threading.Thread(target=self._send, daemon=True)
+        self._sender.start()
+        records = load(spark, KafkaAddress(self.servers, self.topic), streaming=True)
+        parts = F.split(F.col("value").cast("string"), " ")
+        return records.select(
+            F.col("key").cast("string").cast("long").alias("k"),
+            parts[0].cast("long").alias("number"),
+            parts[1].cast("double").alias("created"),
+        )
 
-        def write(partials: DataFrame, batch: int) -> None:
-            sink(aggregated(partials), batch)
+    def _send(self) -> None:
+        """Send every message when it is created; partition j gets those whose number is j modulo sources."""
+        sent = 0
+        while not self._ended.is_set():
+            pace, now = self.pace, time.time()
+            numbers = np.arange(sent, pace.created_until(now))
+            keys, created = keys_of(self.folder, numbers), pace.creation(numbers)
+            for number, key, moment in zip(numbers.tolist(), keys.tolist(), created.tolist(), strict=True):
+                value = f"{number} {moment!r}"
+                self._producer.produce(self.topic, value, str(key), partition=number % self.sources)
+                self._producer.poll(0)
+            sent += numbers.size
+            time.sleep(_LOOK)
 
-        records = load(self.spark, KafkaAddress(self.servers, stream), streaming=True)
-        frame = records.select(F.col("key").cast("string").cast("long").alias("k"))
-        writer = partial_states(frame, scheme, cluster, serve).writeStream.foreachBatch(write)
-        writer = writer.option("checkpointLocation", str(self.folder / results.topic))
-        submitted, start = time.time(), time.perf_counter()
-        writer.trigger(availableNow=True).start().awaitTermination()
-        seconds = time.perf_counter() - start
-        found = sample(results).rows
-        keys = found.column("k").to_numpy()
-        if np.unique(keys).size != keys.size:
-            raise EvenflowError(f"{results.name} has {keys.size} results for {np.unique(keys).size} keys.")
-        messages, pairs = (int(found.column(name).to_numpy().sum()) for name in ("n", "pairs"))
-        return Answer(submitted, seconds, keys.size, messages, pairs)
+    def _answer(self, partials: DataFrame, batch: int) -> None:
+        """Commit the aggregator's answer to the topic of results."""
+        merged = aggregated(partials).persist()
+        try:
+            self._sink(merged, batch)
+            self._answers[batch] = counted(merged)
+        finally:
+            merged.unpersist()
 
-    def close(self) -> None:
-        """Delete the topics."""
-        if self.created:
-            for deleted in self._admin.delete_topics(self.created).values():
-                deleted.result(TIMEOUT)
+    def served(self) -> Served:
+        """Return what all workers served, if the results in their topic count it all."""
+        results = sample(KafkaAddress(self.servers, self.results))
+        messages = int(results.rows.column("n").to_numpy().sum())
+        if messages != self.sent:
+            raise EvenflowError(f"the results in {self.results} count {messages} of {self.sent} messages.")
+        return super().served()
+
+    def stop(self) -> None:
+        """Stop the query, and delete the topics."""
+        super().stop()
+        self._ended.set()
+        self._sender.join(TIMEOUT)
+        for deleted in self._admin.delete_topics([self.topic, self.results]).values():
+            deleted.result(TIMEOUT)
 
     def _create(self, partitions: int) -> str:
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
         name = f"evenflow-{uuid4().hex}"
         self._admin.create_topics([NewTopic(name, partitions)])[name].result(TIMEOUT)
-        self.created.append(name)
         return name

@@ -2,7 +2,7 @@
 
 A side is repartitioned by one LONG and joined on it, together with the user's keys: the hash of the key, or,
 for a hot key, a number that stands for a cell of its grid and falls on the cell's worker
-(:mod:`evenflow.keys.murmur3`).
+(:mod:`evenflow.spark.murmur3`).
 
 One LONG also sorts faster than the keys themselves, which is most of the work of a sort-merge join.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenflow.keys.murmur3 import hash_of_long, long_with_hash
+from evenflow.spark.murmur3 import hash_of_long, long_with_hash
 
 if TYPE_CHECKING:
     from evenflow.kernels import Int32Array, Int64Array, UInt64Array

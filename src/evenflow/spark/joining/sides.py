@@ -51,7 +51,8 @@ class JoinSides:
     def joined(self, plan: JoinPlan, how: str, order: str, seed: int, reasons: list[str]) -> DataFrame:
         """Return the join of both sides on the workers of the plan."""
         names = [SideNames.of(side, *self.frames) for side in ("left", "right")]
-        keeps_all = how in ("left", "full", "left_semi", "left_anti"), how in ("right", "full")
+        keeps_left, keeps_right = keeps_unmatched(how)
+        keeps_all = keeps_left or how == "left_semi", keeps_right
         left, right = (
             placed_side(
                 frame, *keyed, plan, pieces, own, keeps_all=keeps, order=order, seed=seed, reasons=reasons,
@@ -150,6 +151,11 @@ class JoinSides:
         assert condition is not None
         joined = left.join(right, _condition(condition, cells, rest), how)
         return joined.drop(*cells) if cells else joined
+
+
+def keeps_unmatched(how: str) -> tuple[bool, bool]:
+    """Return for the left and for the right whether rows without a match, or without a key, are wanted."""
+    return how in ("left", "full", "left_anti"), how in ("right", "full")
 
 
 def _condition(keys: Column, cells: tuple[str, ...], rest: Column | None) -> Column:

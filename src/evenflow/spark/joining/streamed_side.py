@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from evenflow.spark.joining.side import SideNames, any_null
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
-from evenflow.spark.routing.row_draws import with_draw
+from evenflow.spark.routing.row_draws import resolved_order, with_draw
+from evenflow.spark.routing.turns import taking_turns
 from evenflow.spark.versions.arrow import arrow_function
 
 
@@ -65,21 +66,27 @@ def streamed_side(
         keyed = keyed.where(f"not ({is_null})")
     columns = ("hash", "serial", "spans")
     draw, added = F.lit(0.0), list[str]()
+    hashed = key_hash(keys)
     if rules.divides:
-        keyed, draw, added = with_draw(keyed, df, keys, rules.order, rules.seed, reasons)
+        order = resolved_order(keys, df, rules.order, reasons)
+        if order == "as-is" and rules.times is not None:  # these rows pass through Python anyway
+            turns = arrow_function(taking_turns(rules.seed), "double", pa.int64())
+            draw = turns.asNondeterministic()(F.expr(hashed))
+        else:
+            keyed, draw, added = with_draw(keyed, df, keys, order, rules.seed, reasons)
     named = {
         name: helper_name([*keyed.columns, *names.all()], f"side_{name}")
         for name in ("own", "draw", "chosen", "time", *columns)
     }
     table = hot_keys.select(*(F.col(name).alias(named[name]) for name in columns))
     own, drawn, chosen, time, hash_, serial, spans = (quoted(name) for name in named.values())
-    hashed = key_hash(keys)
     if rules.keeps_all:  # null matches nothing, so these rows may be anywhere
         hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
-    rows = keyed.select("*", draw.alias(named["draw"])).select("*", F.expr(hashed).alias(named["own"]))
+    first_columns = [draw.alias(named["draw"])]
     if rules.times is not None:
         mark = arrow_function(rules.times.mark, "bigint", pa.int64())
-        rows = rows.select("*", mark(F.unix_micros(quoted(rules.times.column))).alias(named["time"]))
+        first_columns.append(mark(F.unix_micros(quoted(rules.times.column))).alias(named["time"]))
+    rows = keyed.select("*", *first_columns).select("*", F.expr(hashed).alias(named["own"]))
     rows = rows.join(F.broadcast(table), F.expr(f"{own} = {hash_}"), "left")
     piece = f"slice(span.cells, int({drawn} * span.pieces) * span.copies + 1, span.copies)"
     if rules.times is None:

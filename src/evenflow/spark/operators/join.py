@@ -8,17 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.control.directory import temporary_control_dir
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan, make_join_plan
+from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS
 from evenflow.spark.joining.join_replanner import counted_by
 from evenflow.spark.joining.on import On, resolve_on
 from evenflow.spark.joining.side import any_null
-from evenflow.spark.joining.sides import JoinSides
+from evenflow.spark.joining.sides import JoinSides, keeps_unmatched
 from evenflow.spark.joining.stream_plans import empty_plan
 from evenflow.spark.joining.stream_static import check_kind, joined_with_table
 from evenflow.spark.joining.stream_stream import check_streams, joined_streams
@@ -43,6 +45,7 @@ _JOIN = re.compile(r"^[\s:+\-*()\d]*(\w*Join)\b", re.MULTILINE)
 _SAMPLED_ROWS_PER_WORKER = 2048  # a key of a worker's share is known to 2 percent; no tail is weighed
 _FIRST_ROWS = 16_384  # of each partition, counted exactly in the first pass
 _EVEN_ANYWAY = 0.25  # of a worker's share: without a key this large, Spark's hash is even enough
+_NULL = 0x6E756C6C_6B657973  # counted in place of the hash of a key with a null
 
 
 @dataclass(frozen=True)
@@ -182,8 +185,10 @@ def _make_plan(
         return None
     placed = sides.right_keys_once(how)
     counted = [
-        (keyed.where(f"not ({any_null(keys)})"), key_hash(keys))
-        for keyed, keys in (placed.left, placed.right)
+        (keyed, f"if({any_null(keys)}, {_NULL}L, {key_hash(keys)})")
+        if keeps
+        else (keyed.where(f"not ({any_null(keys)})"), key_hash(keys))
+        for (keyed, keys), keeps in zip((placed.left, placed.right), keeps_unmatched(how), strict=True)
     ]
     with job_description(sides.frames[0].sparkSession, "evenflow: count the keys of both sides of a join"):
         counts = count_frequent_keys(
@@ -192,11 +197,24 @@ def _make_plan(
         )  # fmt: skip
     for (found, fraction), side in zip(counts, ("left", "right"), strict=True):
         reasons.append(f"keys of the {side} were counted in {rows_counted(found, fraction)}")
-    plan = make_join_plan(workers, counts[0][0], counts[1][0], how)
-    if not plan.splits and plan.weights.max(initial=0.0) * workers < _EVEN_ANYWAY:
+    (left, left_nulls), (right, right_nulls) = (_without_nulls(found) for found, _ in counts)
+    plan = make_join_plan(workers, left, right, how)
+    nulls = (left_nulls + right_nulls) / max(1.0, counts[0][0].total + counts[1][0].total)
+    if not plan.splits and max(nulls, plan.weights.max(initial=0.0)) * workers < _EVEN_ANYWAY:
         reasons.append("left to Spark: no key is hot, so its own hash is even enough")
         return None
     return plan
+
+
+def _without_nulls(counted: Counted) -> tuple[Counted, float]:
+    """Return the counts of the rows with a key, and the number of the others, which no key has to itself."""
+    is_null = counted.keys == np.uint64(_NULL)
+    nulls = float(counted.counts[is_null].sum())
+    distinct = counted.distinct
+    if nulls and distinct is not None:
+        distinct -= 1
+    kept = counted.keys[~is_null], counted.counts[~is_null]
+    return Counted(*kept, counted.total - nulls, None, distinct), nulls
 
 
 def _join_streams(

@@ -23,7 +23,9 @@ def draw_by_position(seed: int, purpose: str, streaming: bool = False) -> str:
     """
     salt = salt_for(seed, purpose)
     if streaming:  # streams have no row id; rand(seed) depends on the position as well
-        return f"rand({salt}L)"
+        # Spark gives it a new seed for every micro-batch. Compiled code has the seed in it, so that the query
+        # would be compiled for each; Spark does not compile this function.
+        return f"zip_with(array(0), array(0), (one, other) -> rand({salt}L))[0]"
     return draw_by_content(f"xxhash64({salt}L, monotonically_increasing_id())")
 
 

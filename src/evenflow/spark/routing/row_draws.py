@@ -16,23 +16,7 @@ def with_draw(
     keyed: DataFrame, df: DataFrame, keys: list[KeyColumn], order: str, seed: int, reasons: list[str]
 ) -> tuple[DataFrame, Column, list[str]]:
     """Return the frame, sorted if needed, the draw that picks one of a key's homes, and helper columns."""
-    if order == "auto":
-        if has_fixed_order(df):
-            order = "as-is"
-            reasons.append(
-                "split keys are drawn by position: the input is a plain scan, whose order is fixed"
-            )
-        elif not df.isStreaming and all(
-            name in {column.frame_name for column in keys} for name in df.columns
-        ):
-            order = "sort"
-            reasons.append("split keys are sorted, then drawn by position: the key is the whole row")
-        else:
-            order = "content"
-            reasons.append(
-                "split keys are drawn by content, since the order of rows is not fixed; identical rows stay "
-                "together" + ("" if df.isStreaming else " (order='sort' would split them too)")
-            )
+    order = resolved_order(keys, df, order, reasons)
     if order == "content":
         content, hashed = row_content(keyed), helper_name(keyed, "content")
         hashed_rows = content.frame.select("*", content.hash(seed).alias(hashed)).drop(*content.added)
@@ -42,3 +26,20 @@ def with_draw(
             raise EvenflowError("order is 'sort', but Spark does not sort streams; use 'content' or 'as-is'.")
         keyed = sorted_by_content(keyed, seed)
     return keyed, F.expr(draw_by_position(seed, HOME, df.isStreaming)), []
+
+
+def resolved_order(keys: list[KeyColumn], df: DataFrame, order: str, reasons: list[str]) -> str:
+    """Return how rows are drawn: as-is, by position; sort, by position once sorted; or content."""
+    if order != "auto":
+        return order
+    if has_fixed_order(df):
+        reasons.append("split keys are drawn by position: the input is a plain scan, whose order is fixed")
+        return "as-is"
+    if not df.isStreaming and all(name in {column.frame_name for column in keys} for name in df.columns):
+        reasons.append("split keys are sorted, then drawn by position: the key is the whole row")
+        return "sort"
+    reasons.append(
+        "split keys are drawn by content, since the order of rows is not fixed; identical rows stay "
+        "together" + ("" if df.isStreaming else " (order='sort' would split them too)")
+    )
+    return "content"

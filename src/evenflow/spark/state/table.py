@@ -428,7 +428,7 @@ def open_table(storage: Storage, version: int | None = None) -> DeltaTable:
     root = storage.location
     try:
         with _in_one_sentence(storage):
-            return DeltaTable(str(root), version=version, storage_options=delta_options(root))
+            return DeltaTable(root.url, version=version, storage_options=delta_options(root))
     except DeltaError as error:
         raise EvenflowError(
             f"the {_LOG} directory of the state at {root} has missing or damaged files "

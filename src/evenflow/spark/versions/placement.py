@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evenflow.keys.murmur3 import int_with_hash
+from evenflow.spark.murmur3 import int_with_hash
 from evenflow.spark.stored_arrays import stored_arrays
 from evenflow.spark.versions import known
 

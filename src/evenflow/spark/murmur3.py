@@ -2,13 +2,18 @@
 
 ``repartition(n, column)`` puts a row in partition ``pmod(hash(column), n)``. Murmur3 maps INTs one to one,
 and LONGs with a given upper half, too, so for every partition there is a number that falls on it.
+
+Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from evenflow.kernels import Int32Array, Int64Array
+if TYPE_CHECKING:
+    from evenflow.kernels import Int32Array, Int64Array
 
 _SEED = np.uint32(42)
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)

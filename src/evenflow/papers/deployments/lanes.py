@@ -1,0 +1,135 @@
+"""Queries of several schemes at once, each in a lane (:mod:`.flow`), and how long an interval is.
+
+A worker sleeps for most of an interval, so one query alone leaves the cores idle. With their windows
+apart, ``LANES`` queries share them, and what a micro-batch needs of them rarely meets that of another
+lane.
+"""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import evenflow as ef
+from evenflow.errors import EvenflowError
+from evenflow.papers.deployments.cluster import Cluster, Messages
+from evenflow.papers.deployments.flow import Flow, Timing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LANES = 6
+EMPTY = 0.12  # of an interval, for a micro-batch without work, when an interval is chosen
+COLD, WARM = 7, 3  # windows of the first such query of a process, and of later ones
+BROKER = "spark.evenflow.deployments.broker"  # setting of the session: HOST:PORT
+_EMPTY: dict[tuple[int, int], float] = {}  # seconds of a micro-batch without work, by workers and sources
+
+
+def active_session() -> SparkSession:
+    """Return the session that is open."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise EvenflowError("no Spark session is open; run this with `evenflow reproduce --on spark`.")
+    return spark
+
+
+def stop_queries(spark: SparkSession) -> None:
+    """Stop all queries of a session."""
+    for running in spark.streams.active:
+        running.stop()
+
+
+def flow_kind(spark: SparkSession) -> type[Flow]:
+    """Return what a stream runs through: if the session names a broker, from topic to topic."""
+    if spark.conf.get(BROKER, None) is None:
+        return Flow
+    from evenflow.papers.deployments.topics import TopicFlow
+
+    return TopicFlow
+
+
+def least_interval(spark: SparkSession, messages: Messages, cluster: Cluster, interval: float) -> float:
+    """Return seconds of which a micro-batch without work takes ``EMPTY``, as measured with ``interval``."""
+    size = cluster.workers, cluster.sources
+    if size not in _EMPTY:
+        window = round(float(cluster.capacity.sum()) * interval)
+        windows = WARM if _EMPTY else COLD
+        with tempfile.TemporaryDirectory(prefix="evenflow-empty-", ignore_cleanup_errors=True) as folder:
+            flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"), cluster.workers,
+                                    cluster.sources, Timing(interval))  # fmt: skip
+            try:
+                _EMPTY[size] = min(batch.seconds for batch in flow.run(*windows * [window])[-2:])
+            finally:
+                flow.stop()
+    return _EMPTY[size] / EMPTY
+
+
+def room(spark: SparkSession, cluster: Cluster) -> int:
+    """Return how many lanes there are slots for, up to ``LANES``."""
+    slots = int(spark.sparkContext.defaultParallelism)
+    return min(LANES, slots // max(cluster.workers, cluster.sources))
+
+
+class Lanes:
+    """Runs trials, in order, in as many lanes as there are; the first one may tell the others its results."""
+
+    def __init__(self, trials: int, most: int, phases: int, shares: bool, stop: Callable[[], object]):
+        self.trials, self.shares, self.stop = trials, shares, stop
+        self.count = max(1, min(most, trials))
+        self._rates: list[Future[float]] = [Future() for _ in range(phases)]
+        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._failed = threading.Event()
+
+    def teller(self, number: int) -> Callable[[int, float], object]:
+        """Return what a trial calls with the rate of each phase."""
+        if number == 0 and self.shares:
+            return lambda phase, rate: self._rates[phase].set_result(rate)
+        return lambda phase, rate: None
+
+    def told(self, phase: int) -> float | None:
+        """Return the rate of a phase when it is known; None if nobody tells it."""
+        return self._rates[phase].result() if self.shares else None
+
+    def run(self, trial: Callable[[int, int], None]) -> None:
+        """Call ``trial(number, lane)`` for each; if one fails, the others end and its error is raised."""
+        for lane in range(self.count):
+            self._free.put(lane)
+
+        def one(number: int) -> None:
+            if self._failed.is_set():
+                return
+            lane = self._free.get()
+            try:
+                trial(number, lane)
+            except BaseException as error:
+                self._fail(error)
+                raise
+            finally:
+                self._free.put(lane)
+
+        with ThreadPoolExecutor(self.count) as pool:
+            running = [pool.submit(one, number) for number in range(self.trials)]
+            try:
+                done = wait(running, return_when=FIRST_EXCEPTION).done
+            except BaseException as error:  # an interrupt, here
+                self._fail(error)
+                raise
+        for future in done:
+            future.result()
+
+    def _fail(self, error: BaseException) -> None:
+        """Let no trial begin, and end those that run or wait."""
+        if self._failed.is_set():
+            return
+        self._failed.set()
+        for rate in self._rates:
+            if not rate.done():
+                rate.set_exception(error)
+        self.stop()
