@@ -67,5 +67,5 @@ def test_memory_is_bounded() -> None:
     draw = taking_turns(1)
     for number in range(5):
         draw(pa.array(np.random.default_rng(number).integers(-(2**63), 2**63, 10**5)))
-    [counters] = draw.__closure__[0].cell_contents  # type: ignore[index,attr-defined]
+    [counters] = draw.__closure__[0].cell_contents  # type: ignore[index]
     assert counters.size == turns.COUNTERS
