@@ -383,8 +383,8 @@ _STILL_TWO = (
 )
 _SOLVED = (
     "Prop. 4.1 gives all hot keys the workers that the hottest needs, so equal treatment costs memory, not "
-    "time. It costs time where they are too few: with d_min for every hot key (mutant "
-    "`chk-not-by-frequency`) execution takes 2.1 times as long."
+    "time. It costs time where they are too few: with two workers for every hot key (mutant "
+    "`chk-two-workers`) execution takes 31 times as long."
 )
 _MODEL = f"{SATURATED} {LAW}"
 _PAIRS = f"Pairs. Runs of 5 M; one stream: all 50 M tuples (a fifth of both at scale small). {LAW}"
