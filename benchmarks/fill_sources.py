@@ -23,6 +23,7 @@ SOURCES = (5, 20, 100)
 EXCHANGES = (0, 1000, 200)  # rows per worker between two exchanges; 0: the sources never talk
 WORKERS = (50, 100)
 ROWS = 4 * 10**5  # of every stream
+RATE = 10_000  # rows per second, for the cost of exchanges
 LIMIT = 1.5  # of one source's excess memory
 
 
@@ -129,7 +130,12 @@ def _line(
 
 
 def _cost(rows: Sequence[Row], every: int) -> str:
-    sent = [row["bytes"] for row in rows if row["exchange"] == every and row["sources"] > 1]
+    own = [row for row in rows if row["exchange"] == every and row["sources"] > 1]
     if not every:
         return ""
-    return f" Bytes per source and exchange: {np.mean(sent):.0f} on average, at most {max(sent):.0f}."
+    sent = [row["bytes"] for row in own]
+    minute = [row["bytes"] * 60 * RATE / (every * row["workers"]) for row in own]
+    return (
+        f" Bytes per source: {np.mean(sent):.0f} per exchange on average, at most {max(sent):.0f};"
+        f" per minute, at {RATE:,} rows per second in all, {np.mean(minute):.0f} and {max(minute):.0f}."
+    )
