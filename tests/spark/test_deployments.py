@@ -218,6 +218,7 @@ def test_an_app_is_deployed_with_what_it_holds_and_how_right_it_is(
         assert 0 < keyed["error"] <= shuffled["error"]
 
 
+@in_make_faults
 def test_from_topic_to_topic_every_message_is_counted_where_the_scheme_sends_it(
     spark_kafka: Any, broker: Any, tmp_path: Path
 ) -> None:
