@@ -492,3 +492,16 @@ def test_merging_nothing_or_strangers_gets_a_sentence() -> None:
 def test_bad_parameters_get_a_sentence(parameters: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ef.EvenflowError, match=sentence):
         ef.scheme("fill", **parameters)
+
+
+def test_what_waited_is_done_when_the_next_batch_begins() -> None:
+    """A slow worker's backlog neither counts as its load nor as its queue in a batch that learns of it."""
+    keys = np.random.default_rng(3).integers(0, 2**63, 3200).astype(np.uint64)
+    known = ef.scheme("fill").router(4)
+    known.route(keys[:1600])
+    capacity = np.array([4.0, 4.0, 1.0, 4.0])
+    known.report(ef.WorkerReport(capacity=capacity, backlog=np.array([0.0, 0.0, 300.0, 0.0])))
+    later = ef.scheme("fill").router(4)
+    later.learn([known], 1.0)
+    rows = np.bincount(later.route(keys[1600:]), minlength=4)
+    assert np.abs(rows - 1600 * capacity / capacity.sum()).max() < 40

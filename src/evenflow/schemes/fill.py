@@ -502,16 +502,17 @@ class FillRouter(Router):
         return joined
 
     def _learn(self, others: Sequence[FillRouter], share: float) -> None:
-        joined = FillRouter.merged(others).state
+        merged = FillRouter.merged(others)
+        joined, waits = merged.state, merged._waits()
         cells = np.ceil(joined.cells * share).astype(np.int32)
         joined.homes.used[:] -= joined.totals[MESSAGES]
-        past = share * float(joined.totals[SINCE])
-        carried = share * min(1.0, CARRIED * self.workers / max(1.0, past))
-        since = round(carried * joined.totals[SINCE])
+        done = max(0.0, float(joined.totals[SINCE] - (waits / joined.weights).sum()))
+        carried = share * min(1.0, CARRIED * self.workers / max(1.0, share * done))
+        since = round(carried * done)
         self.state = joined._replace(
             loads=self.state.loads,
-            levels=(joined.levels * carried).astype(np.int64),
-            free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # nothing waits
+            levels=(np.maximum(joined.levels - waits, 0) * carried).astype(np.int64),  # without what waited:
+            free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # it is done by now
             cells=cells,
             totals=np.array(
                 [0, since, cells.sum(), joined.totals[OPENED], np.count_nonzero(cells), 0, 0], np.int64

@@ -174,8 +174,9 @@ def _partial_states(
     options = PlacementOptions(
         workers, scheme, "online", order="as-is", seed=seed, sources=sources, control=control
     )
-    moved = place(frame, "k", options).moved().select("k", "number", "created")
-    return moved.mapInArrow(with_timing(serve, control), PARTIALS)
+    placed = place(frame, "k", options)
+    moved = placed.moved().select("k", "number", "created")
+    return moved.mapInArrow(with_timing(serve, control, heard=placed.hears), PARTIALS)
 
 
 def aggregated(partials: DataFrame) -> DataFrame:
