@@ -53,7 +53,8 @@ def test_a_killed_query_ends_as_if_nothing_had_happened(
     killed = 0
     while (status := run(tmp_path, kind, kills, environment=environment)) == -signal.SIGKILL:
         killed += 1
-        assert not open_storage(control).is_empty()
+        before_any = min(kills) + killed == 1  # the first batch had not begun
+        assert before_any or not open_storage(control).is_empty()
         damage(control, killed)
         assert killed <= len(kills)
     assert status == 0, (tmp_path / "log").read_text()[-3000:]
