@@ -15,6 +15,7 @@ from pyarrow.fs import LocalFileSystem
 from evenflow.errors import EvenflowError
 from evenflow.extras import require
 from evenflow.storage import Location
+from evenflow.storage.delta import delta_options
 from evenflow.streams.data_file import DataFile, first_rows
 
 ROWS = 1 << 17  # of a batch
@@ -101,7 +102,7 @@ def delta_file(path: Location) -> Dataset:
     from deltalake.exceptions import DeltaError
 
     try:
-        table = DeltaTable(path.url, storage_options=path.options or None)
+        table = DeltaTable(path.url, storage_options=delta_options(path))
         return Dataset(table.to_pyarrow_dataset(), str(path))
     except DeltaError as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
