@@ -28,12 +28,12 @@ _LOOK_UP = ("hash", "slot", "found")  # the steps of finding a hot key
 def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, worker: str) -> DataFrame:
     """Return ``df`` with each row's worker, a non-null INT, looked up by its hash and a draw in [0, 1).
 
-    Every step is a column of its own, because Spark would re-evaluate a repeated expression, draws included.
+    What is costly or drawn is a column of its own, because Spark would evaluate it again wherever it is used.
     """
     if not plan.keys.size:
         return df.select("*", bucket_home(df, plan, hashed).alias(worker))
-    names = {step: helper_name([*df.columns, worker], step) for step in (*_LOOK_UP, "draw", "cell")}
-    hash_, _, found, draw_, cell = (quoted(name) for name in names.values())
+    names = {step: helper_name([*df.columns, worker], step) for step in (*_LOOK_UP, "draw")}
+    hash_, _, found, draw_ = (quoted(name) for name in names.values())
     table = plan.table
     chosen = draw if table.splits else None
     # for each hot key: its only home, or its first cell and the number of its cells
@@ -48,9 +48,8 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     home = F.col(found).cast("int")
     if chosen is not None:
         scaled = f"{draw_} * ({found} & {(1 << _CELL_BITS) - 1}L)"
-        df = df.selectExpr("*", f"int({scaled}) as {cell}")
-        at = f"int(shiftright({found}, {_CELL_BITS})) + {cell}"
-        is_above = F.when(F.expr(f"{scaled} - {cell}") < F.get(stored["cuts"], F.expr(at)), 0).otherwise(1)
+        at = f"int(shiftright({found}, {_CELL_BITS})) + int({scaled})"
+        is_above = F.when(F.expr(f"{scaled} % 1") < F.get(stored["cuts"], F.expr(at)), 0).otherwise(1)
         home = F.get(stored["homes"], F.expr(f"2 * ({at})") + is_above)
     home = F.when(F.col(found) >= 0, home).otherwise(bucket_home(df, plan, hash_))
     return df.select("*", home.alias(worker)).drop(*names.values())
