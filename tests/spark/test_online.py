@@ -18,9 +18,10 @@ import evenflow as ef
 from evenflow.spark import balance
 from evenflow.spark.routing.online import online_worker
 from evenflow.spark.routing.online_task import OnlineRouting
-from evenflow.spark.versions.known import CHECKSUM, CLIENT, HAS_CHECKSUMS, require_online
+from evenflow.spark.versions.known import CHECKSUM, require_online
 from evenflow.streams import Zipf
 from spark.explained import exchanges
+from spark.needs import needs_online
 from spark.stream_files import read_batches, write_batches
 from spark.tables import rows_of, tables
 
@@ -28,9 +29,6 @@ pytestmark = pytest.mark.spark
 
 ROWS = 40_000
 FILES = 4
-needs_checksums = pytest.mark.skipif(
-    CLIENT < HAS_CHECKSUMS, reason="refused: online mode needs Spark 4.2 or newer"
-)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +49,7 @@ def partitions(frame: Any) -> list[int]:
     return [row["count"] for row in frame.groupBy(F.spark_partition_id()).count().collect()]
 
 
-@needs_checksums
+@needs_online
 def test_every_scheme_decides_as_its_routers_do(rows: Any) -> None:
     """Row by row the same as Router.route over each partition."""
     workers, few = 5, rows.where("number < 4000").select("key", F.spark_partition_id().alias("partition"))
@@ -97,7 +95,7 @@ def test_the_same_rows_whatever_the_data(
     assert rows_of(balanced.collect()) == rows_of(df.collect())
 
 
-@needs_checksums
+@needs_online
 def test_a_filter_behind_it_sees_each_decision_once(rows: Any) -> None:
     placed = rows.select(
         "*", online_worker(F.xxhash64("key"), OnlineRouting(ef.scheme("fill"), 8)).alias("worker")
@@ -134,7 +132,7 @@ def test_routers_start_from_a_snapshot(rows: Any) -> None:
     assert not online.router(0).homes()  # type: ignore[attr-defined]
 
 
-@needs_checksums
+@needs_online
 def test_refusals(spark: Any, rows: Any) -> None:
     for setting in CHECKSUM:
         spark.conf.set(setting, "false")

@@ -17,6 +17,7 @@ import evenflow as ef
 from evenflow.spark import balance, read_state, stateful
 from evenflow.streams import Zipf
 from schemes.own import Modular, Reserved, send_by_value
+from spark.needs import needs_online
 from spark.processors import OUTPUT, STREAM, Adding
 from spark.stream_files import read_batches, write_batches
 
@@ -93,33 +94,32 @@ def test_it_owns_state(spark: Any, tmp_path: Path, scheme: ef.Scheme) -> None:
     }
 
 
-def test_a_script_of_30_lines_runs_planned_and_online(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["planned", pytest.param("online", marks=needs_online)])
+def test_a_script_of_30_lines_runs(tmp_path: Path, mode: str) -> None:
     """The scheme of the documents is in ``__main__`` then, which no Python worker can import."""
     script = tmp_path / "script.py"
     script.write_text(
         (EXAMPLES / "jump_hash.py").read_text()
         + """
-import json
+import json, sys
 from evenflow.spark import balance
 from evenflow.spark.session import local_session
 from pyspark.sql import functions as F
 
 with local_session() as spark:
-    rows, found = spark.range(3000).selectExpr("id % 700 AS key"), {}
-    for mode in ("planned", "online"):
-        placed = rows.transform(balance("key", 6, scheme=Jump(), mode=mode))
-        placed = placed.select("key", F.spark_partition_id().alias("worker"))
-        homes = placed.groupBy("key").agg(F.collect_set("worker")).collect()
-        found[mode] = [sorted(row[0] for row in homes), sorted({home for row in homes for home in row[1]}),
-                       max(len(row[1]) for row in homes)]
-    print(json.dumps(found))
+    rows = spark.range(3000).selectExpr("id % 700 AS key")
+    placed = rows.transform(balance("key", 6, scheme=Jump(), mode=sys.argv[1]))
+    placed = placed.select("key", F.spark_partition_id().alias("worker"))
+    homes = placed.groupBy("key").agg(F.collect_set("worker")).collect()
+    print(json.dumps([sorted(row[0] for row in homes), sorted({home for row in homes for home in row[1]}),
+                      max(len(row[1]) for row in homes)]))
 """
     )
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, str(script), mode], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    for keys, homes, most in json.loads(done.stdout.splitlines()[-1]).values():
-        assert keys == list(range(700))
-        assert homes == list(range(6))
-        assert most == 1
+    keys, homes, most = json.loads(done.stdout.splitlines()[-1])
+    assert keys == list(range(700))
+    assert homes == list(range(6))
+    assert most == 1

@@ -193,6 +193,7 @@ def _run(
     from evenflow.runner.pipeline import run as run_job
     from evenflow.runner.sources import open_input
     from evenflow.schemes.registry import scheme as scheme_named
+    from evenflow.spark.versions.known import lacking, version_of
 
     state = stream.runs[scheme] = Run(scheme, Progress(workers, rows=[0] * workers))
 
@@ -202,7 +203,10 @@ def _run(
 
     opened = open_input(spark, stream.source, ["key"], rows_per_batch=rows)
     start = time.perf_counter()
-    mode = "repartition" if scheme == "key" else "online"  # online routers adapt from the first row
+    adaptive = (
+        "planned" if lacking(version_of(spark)) else "online"
+    )  # online routers adapt from the first row
+    mode = "repartition" if scheme == "key" else adaptive
     name = f"{stream.name}, {NAMES[scheme]}"
     job = Job(
         opened, Counting(work=work), workers, scheme_named(scheme), mode,
