@@ -12,6 +12,7 @@ from evenflow.control.directory import Control
 from evenflow.spark import balance, loads
 from evenflow.spark.monitoring.job_description import job_description
 from evenflow.testing import wait_for
+from spark.needs import HAS_ONLINE
 from spark.stream_files import read_batches, write_batches
 from spark.tricky_rows import arriving, tricky_rows
 
@@ -26,8 +27,9 @@ def found(spark: Any, folder: Path) -> dict[str, Any]:
         sorted(map(str, out.collect())) == sorted(map(str, df.collect())) and out.schema == df.schema
     )
     seen["batch"] = loads(out, "k", workers=4).max_over_mean
-    online = df.repartition(3).transform(balance("k", 4, "d-choices", "online"))
-    seen["online"] = loads(online, "k", workers=4).max_over_mean
+    if HAS_ONLINE:
+        online = df.repartition(3).transform(balance("k", 4, "d-choices", "online"))
+        seen["online"] = loads(online, "k", workers=4).max_over_mean
 
     with job_description(spark, "count, then plan"):  # a tag must not contain a comma
         seen["tags"] = [sorted(spark.getTags())]
