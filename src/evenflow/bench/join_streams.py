@@ -72,15 +72,15 @@ TARGETS = (
 
 def run(quick: bool, progress: Progress = silent, parts: Sequence[str] = PARTS) -> list[Row]:
     """Measure the parts; ``quick`` uses a quarter of the rows."""
-    divisor, batches = (4, 4) if quick else (1, 6)
+    divisor = 4 if quick else 1
     settings = {**NOT_COALESCED, "spark.sql.autoBroadcastJoinThreshold": "-1"}
     found: list[Row] = []
     if TABLE in parts:
         with session("local[8]", PARTITIONS, **settings) as spark:
-            found += with_table(spark, 60_000 // divisor, batches, ROUNDS, progress)
+            found += with_table(spark, 60_000 // divisor, 4 if quick else 6, ROUNDS, progress)
     if STREAMS in parts:
         with session("local[2]", PARTITIONS, **settings) as spark:
-            found += two_streams(spark, 4_000 // divisor, batches, ROUNDS, progress)
+            found += two_streams(spark, 4_000 // divisor, 4 if quick else 10, ROUNDS, progress)
     return found
 
 
