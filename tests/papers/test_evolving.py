@@ -158,6 +158,7 @@ def _times(**change: float) -> list[Row]:
         ("fig11", "at high skew", {"fish_least": 1.6}, DIRECTION),
         ("fig11", "at high skew", {"fish_least": 1.02}, HOLDS),
         ("fig11", "at high skew", {"fish_least": 0.7}, DIFFERS),
+        ("fig11", "at high skew", {"fish_least": 2.3}, DIFFERS),
         ("fig11", "PKG, D-C and W-C", {"pairs_d-choices": 2.5, "pairs_w-choices": 2.6}, HOLDS),
         ("fig11", "PKG, D-C and W-C", {}, DIRECTION),
         ("fig11", "PKG, D-C and W-C", {"pairs_d-choices": 5.3}, DIFFERS),

@@ -160,6 +160,7 @@ def test_both_scales_stand_side_by_side(tmp_path: Path) -> None:
     assert "7 (2 seeds: 6 to 8): **differs**" in text
     assert "| choices/one | small | holds | differs |" in text
     assert "1 of 1 figures have also been measured" in text
+    assert "Not measured there" not in text
     kept = read_summary(summary_beside(page))
     assert changed(small, [experiment], kept)[0]["paper"] == DIFFERS
     alike = {experiment.name: kept[experiment.name] | {"claims": [kept[experiment.name]["claims"][0] | {
@@ -168,6 +169,13 @@ def test_both_scales_stand_side_by_side(tmp_path: Path) -> None:
     assert of_figure(kept, replace(experiment, version=2)) is None, "of another version: not shown"
     write_markdown(small, [experiment], page, "small")
     assert page.read_text() == text
+    other = replace(experiment, figure="two")
+    both = reproduce([experiment, other], RunConfig(), tmp_path)
+    empty = Outcome(made={other.name: {"dates": [], "commits": [], "seconds": 0.0}})
+    write_summary(empty, [other], summary_beside(page))
+    write_markdown(both, [experiment, other], page, "small")
+    assert "1 of 2 figures" in page.read_text(), "a figure without points was not measured"
+    assert "commit. Not measured there: choices/two.\n\nClaims" in page.read_text()
 
 
 def test_the_spread_is_that_of_each_seed_alone() -> None:

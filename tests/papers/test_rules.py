@@ -125,7 +125,9 @@ def test_comparators_on_both_sides_of_their_limits() -> None:
     assert near == three
     assert _verdicts(lambda m: times(m, 13.6), 13.6, 2.4, 2.3) == three
     assert _verdicts(lambda m: times(m, 13.6), 30, 0.5) == [DIRECTION, DIFFERS]  # bounded on both sides
+    assert _verdicts(lambda m: times(m, 1.32), 1.32, 1.7, 1.08) == three  # 1.08: a third of the effect is 1.1
     assert _verdicts(lambda m: cut(m, 0.6), 0.6, 0.3, 0.2) == three
+    assert _verdicts(lambda m: cut(m, 0.25), 0.25, 0.45, 0.07) == three
     assert _verdicts(lambda m: cut(m, 0.6), 0.99, 1.0, -0.1) == [DIRECTION, DIRECTION, DIFFERS]
     found = ({"a": 2, "b": 4}, {"a": 2, "b": 8}, {"a": 8, "b": 4})
     assert _verdicts(lambda m: as_printed(m, printed, 0.1, by_order=True, unit="a"), *found) == three

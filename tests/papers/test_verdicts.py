@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.causes import CAUSES
-from evenflow.papers import experiments, find
+from evenflow.papers import experiments, find, rules
 from evenflow.papers.data import data_sets
-from evenflow.papers.experiment import DIFFERS, VERDICTS, RunConfig
+from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, VERDICTS, Claim, Row, RunConfig, judge
 from evenflow.papers.reproduce import reproduce
 from evenflow.papers.scales import read_summary, summary_beside
+from evenflow.papers.table import SUBJECTS
 from mutants.registry import MUTANTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
@@ -33,6 +37,13 @@ QUICK = [
 ]
 EXPERIMENT = re.compile(r"\b(study|mutant|figure) `([^`]+)`", re.IGNORECASE)
 ALL = os.environ.get("EVENFLOW_REPRODUCE") == "all"
+FALLING = (HOLDS, DIRECTION, DIFFERS)  # from good to bad
+SCALED: tuple[Callable[[Any], Any], ...] = (
+    lambda value: 1000 * value,
+    lambda value: value / 1000,
+    lambda value: not value if isinstance(value, bool) else -value,
+    lambda value: 0 * value,
+)
 
 
 def committed() -> dict[tuple[str, str], tuple[str, str]]:
@@ -69,6 +80,8 @@ def test_paper_scale_is_of_the_figures_as_they_are() -> None:
         assert {claim["verdict"] for claim in found["claims"]} <= set(VERDICTS)
         assert f"commit {', '.join(found['commits'])}" in text
     assert f"{len(kept)} of {len(known)} figures have also been measured" in text
+    missing = ", ".join(name for name in known if name not in kept)
+    assert not missing or f"Not measured there: {missing}." in text
 
 
 def test_what_differs_names_an_experiment_that_shows_the_cause() -> None:
@@ -111,7 +124,7 @@ def test_quick_figures_need_no_stream_from_outside() -> None:
 
 
 @pytest.mark.parametrize("figure", [experiment.name for experiment in experiments()] if ALL else QUICK)
-def test_verdicts_are_as_committed(figure: str, out: Path) -> None:
+def test_verdicts_are_as_committed_and_could_be_worse(figure: str, out: Path) -> None:
     (experiment,) = find([figure])
     if _streams(figure) and not os.environ.get("EVENFLOW_DATA"):
         pytest.skip("the page was written with real streams, and EVENFLOW_DATA names no folder of them")
@@ -120,3 +133,41 @@ def test_verdicts_are_as_committed(figure: str, out: Path) -> None:
     page = committed()
     measured = {claim["claim"]: claim["verdict"] for claim in outcome.claims}
     assert measured == {claim.text: page[figure, claim.text][0] for claim in experiment.claims}
+    for claim in experiment.claims:
+        if measured[claim.text] in (HOLDS, DIRECTION):
+            assert can_fail(claim, outcome.rows[figure]), f"no numbers make it worse: {claim.text}"
+
+
+def can_fail(claim: Claim, rows: list[Row]) -> bool:
+    """Return whether other numbers, of all subjects or of one, give the claim a worse verdict."""
+    verdict = judge(claim, rows).verdict
+    return any(FALLING.index(other) > FALLING.index(verdict)
+               for other in (judge(claim, changed).verdict for changed in _disturbed(rows))
+               if other in FALLING)  # fmt: skip
+
+
+def _disturbed(rows: list[Row]) -> Iterator[list[Row]]:
+    """Yield the rows with a column turned around, or scaled for all subjects or one."""
+    subject = next((name for name in SUBJECTS if any(name in row for row in rows)), "")
+    columns = {name for row in rows for name, value in row.items() if isinstance(value, Real)}
+    for column in sorted(columns - {"seed", "workers", "sources"}):
+        places = [place for place, row in enumerate(rows) if isinstance(row.get(column), Real)]
+        values = [rows[place][column] for place in places]
+        yield _with(rows, column, zip(places, reversed(values), strict=True))
+        for name in dict.fromkeys([None, *(row.get(subject) for row in rows)]):
+            own = [place for place in places if name in (None, rows[place].get(subject))]
+            for scaled in SCALED:
+                yield _with(rows, column, [(place, scaled(rows[place][column])) for place in own])
+
+
+def _with(rows: list[Row], column: str, values: Iterable[tuple[int, Any]]) -> list[Row]:
+    changed = list(rows)
+    for place, value in values:
+        changed[place] = {**rows[place], column: value}
+    return changed
+
+
+def test_a_rule_that_cannot_fail_is_found() -> None:
+    rows = [{"scheme": name, "load": load} for name, load in (("key", 4.0), ("fill", 1.0))]
+    assert can_fail(Claim("", "", "", rules.at_most(rules.ratio("load", "fill", "key"), 1)), rows)
+    assert not can_fail(Claim("", "", "", rules.at_least(rules.largest("load"), -1e9)), rows)

@@ -144,6 +144,7 @@ def write_markdown(outcome: Outcome, experiments: Sequence[Experiment], path: Pa
         counts=markdown_table(("paper", *VERDICTS), counts),
         figures=len(experiments),
         both=[experiment.name for experiment in both],
+        lacking=[experiment.name for experiment in experiments if experiment not in both],
         large=summary([claim for experiment in both for claim in large[experiment.name]["claims"]]),
         changed=differing and markdown_table(
             ("figure", "claim", "small", "paper scale"), [list(row.values()) for row in differing]),

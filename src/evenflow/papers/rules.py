@@ -136,9 +136,11 @@ def graded(measure: Measure, good: Any, fair: Any = lambda *_: False, text: Text
 
 
 def times(measure: Measure, paper: float, text: Text = "{:.2f}x") -> Rule:
-    """Judge a best ratio: from four fifths to five fourths of the paper's; in direction from a third on."""
-    return Rule(measure, lambda v: verdict_of(0.8 * paper <= _first(v) <= 1.25 * paper,
-                                              reaches(_first(v), paper)), text)  # fmt: skip
+    """Judge a best ratio: from four fifths to five fourths of the paper's; in direction from a third on.
+
+    Less than a third of the effect holds in neither way: four fifths of 1.32 are hardly more than 1.
+    """
+    return Rule(measure, lambda v: _quarter(_first(v), paper), text)
 
 
 def best_times(column: str, mine: Names, other: str, *by: str, paper: float, **where: Any) -> Rule:
@@ -153,8 +155,7 @@ def cut(measure: Measure, paper: float, text: Text | None = None) -> Rule:
     """
 
     def grade(found: Any) -> str:
-        left, printed = max(1 - _first(found), 1e-12), 1 - paper
-        return verdict_of(0.8 * printed <= left <= 1.25 * printed, reaches(left, printed))
+        return _quarter(max(1 - _first(found), 1e-12), 1 - paper)
 
     return Rule(measure, grade, text or (lambda found: f"-{100 * found:.4g} percent"))
 
@@ -337,6 +338,12 @@ def _bound(measure: Measure, good: Callable[[Any], bool], fair: Callable[[Any], 
         return verdict_of(all(map(good, numbers)), all(map(fair, numbers)))
 
     return Rule(measure, grade, text)
+
+
+def _quarter(value: float, paper: float) -> str:
+    """Grade a ratio that is 1 where there is no effect: within a quarter of the paper's, or in direction."""
+    fair = reaches(value, paper)
+    return verdict_of(fair and 0.8 * paper <= value <= 1.25 * paper, fair)
 
 
 def _near(value: float, paper: float, within: float, beyond: float | None, most: float = math.inf) -> str:

@@ -33,10 +33,10 @@ def read_summary(path: Path) -> dict[str, Row]:
 
 
 def write_summary(outcome: Outcome, experiments: Sequence[Experiment], path: Path) -> None:
-    """Add the finished figures to those in the file."""
+    """Add the finished figures to those in the file, but not those that have no points."""
     found = read_summary(path)
     for experiment in experiments:
-        if experiment.name in outcome.made:
+        if outcome.made.get(experiment.name, {}).get("dates"):
             claims = [{name: claim[name] for name in KEPT} for claim in outcome.claims_of(experiment)]
             made = {"version": experiment.version, **outcome.made[experiment.name]}
             found[experiment.name] = made | {"claims": claims}
