@@ -220,7 +220,7 @@ def _running(tmp_path: Path) -> subprocess.Popen[str]:
     """Start a run with two processes and wait until it has measured some points."""
     options = ["choices/fig10", "evolving/fig10", "--out=out", "--jobs=2"]
     running = subprocess.Popen([*PROGRAM, *options], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while len(list((tmp_path / "out" / "points").glob("*.json"))) < 3:
         assert running.poll() is None, running.stderr.read() if running.stderr else ""
         assert time.monotonic() < deadline
