@@ -56,6 +56,13 @@ def test_paper_scale_is_ten_runs_of_five_million() -> None:
     }
 
 
+def test_variants_are_measured_on_as_many_workers_as_the_captions_name() -> None:
+    for scale, most in (("small", {64}), ("paper", {16, 32, 64, 128})):
+        for figure, workers in (("fig12", most), ("fig13", most), ("fig14", most), ("fig15", {64, 128})):
+            points = find([f"evolving/{figure}"])[0].points(RunConfig(scale, GENERATED))
+            assert {point["workers"] for point in points} == workers
+
+
 def test_the_usual_fish_is_measured_once_for_all_figures() -> None:
     """Decay 0.2, threshold 1/(4n), epochs, CHK: the same scheme under five names."""
     setting = RunConfig("small", GENERATED)

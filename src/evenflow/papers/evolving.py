@@ -546,7 +546,7 @@ EXPERIMENTS = [
     )),
     _figure("fig15", "CHK against D-C's and W-C's choices", _MODEL,
             _variants({"CHK": {}, "w/ W-C": {"choices": "w-choices"}, "w/ D-C": {"choices": "d-choices"}},
-                      workers=at((64, 128), WORKERS)),
+                      workers=(64, 128)),
             simulated, _BOTH, (
         Claim("6.4", "CHK needs less memory than W-C's choices", "less",
               r.each(r.below("memory", "CHK", "w/ W-C", "workers", "z", factor=0.98),
