@@ -147,15 +147,16 @@ def can_fail(claim: Claim, rows: list[Row]) -> bool:
 
 
 def _disturbed(rows: list[Row]) -> Iterator[list[Row]]:
-    """Yield the rows with a column turned around, or scaled for all subjects or one."""
+    """Yield the rows with a column turned around, or scaled in all, in half of them, or for one subject."""
     subject = next((name for name in SUBJECTS if any(name in row for row in rows)), "")
     columns = {name for row in rows for name, value in row.items() if isinstance(value, Real)}
     for column in sorted(columns - {"seed", "workers", "sources"}):
         places = [place for place, row in enumerate(rows) if isinstance(row.get(column), Real)]
         values = [rows[place][column] for place in places]
         yield _with(rows, column, zip(places, reversed(values), strict=True))
-        for name in dict.fromkeys([None, *(row.get(subject) for row in rows)]):
-            own = [place for place in places if name in (None, rows[place].get(subject))]
+        subjects = dict.fromkeys(rows[place].get(subject) for place in places)
+        parts = [[place for place in places if rows[place].get(subject) == name] for name in subjects]
+        for own in (places, places[len(places) // 2 :], *parts):
             for scaled in SCALED:
                 yield _with(rows, column, [(place, scaled(rows[place][column])) for place in own])
 
