@@ -253,7 +253,7 @@ def explained(error: BaseException, location: Location) -> str:
     'NoSuchBucket: The bucket does not exist'
     >>> explained(OSError("Error performing PUT http://h:1/b/c - HTTP error: error sending request"), place)
     'no answer from http://h:1'
-    >>> explained(OSError("PUT http://h:1/b/c - Server returned non-2xx status code: 404 Not Found: <p>"), place)
+    >>> explained(OSError("PUT http://h:1/b - Server returned non-2xx status code: 404 Not Found"), place)
     'http://h:1 answered 404 Not Found'
     """
     text = str(error)
