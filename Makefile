@@ -78,7 +78,7 @@ faults: setup $(SHARED) $(KAFKA) $(VERSITY)
 
 # every version in an environment of its own, in .cache/matrix
 matrix: setup $(SHARED)
-	$(BIN)/python scripts/matrix.py $(if $(ALL),--all) $(VERSIONS)
+	$(BIN)/python scripts/matrix.py $(if $(ALL),--all --processes 2) $(VERSIONS)
 
 bench: setup
 	$(BIN)/evenflow bench all

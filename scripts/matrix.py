@@ -1,6 +1,6 @@
 """Run the Spark tests on every supported version of Spark, and write what works into docs/spark/running.md.
 
-python scripts/matrix.py [--all | --only FILE ...] [VERSION ...]
+python scripts/matrix.py [--all | --only FILE ...] [--processes N] [VERSION ...]
 
 Every version has an environment of its own in .cache/matrix, with its PySpark; Python and all other packages
 are those of the environment that runs this script: run by another Python, it adds columns to the table.
@@ -88,7 +88,7 @@ def connector_of(folder: Path) -> str:
     return numbers[0] if len(set(numbers)) == 1 else f"{numbers[0]}, in parts"
 
 
-def run(folder: Path, files: Iterable[str]) -> dict[str, Counter[str]]:
+def run(folder: Path, files: Iterable[str], processes: int = 0) -> dict[str, Counter[str]]:
     """Run files of tests in an environment; return how many of each passed, failed, were refused, skipped."""
     results = folder / "results.xml"
     results.unlink(missing_ok=True)
@@ -101,7 +101,8 @@ def run(folder: Path, files: Iterable[str]) -> dict[str, Counter[str]]:
     }
     settings.pop("SPARK_HOME", None)
     tests = [f"{TESTS}/{file}" for file in files]
-    command = [str(python), "-m", "pytest", "-n", "0", f"--junitxml={results}", *tests]
+    spread = ["-n", str(processes), "--dist", "worksteal"]
+    command = [str(python), "-m", "pytest", *spread, f"--junitxml={results}", *tests]
     subprocess.run(command, cwd=ROOT, env=settings, check=False)
     found = dict[str, Counter[str]]()
     for case in ET.parse(results).iter("testcase"):
@@ -218,6 +219,7 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="all Spark tests instead of a selection")
     which.add_argument("--only", action="append", metavar="FILE", help="only this file; may be repeated")
+    parser.add_argument("--processes", type=int, default=0, metavar="N", help="run N tests at a time")
     given = parser.parse_args()
     selection = list(dict.fromkeys(file for listed in FEATURES.values() for file in listed))
     for version in given.versions:
@@ -225,7 +227,7 @@ def main() -> int:
         title = f"{pyspark_of(folder)}, Python {PYTHON}"
         before = kept(folder)
         column = Column(title, connector_of(folder), before.files if before else {})
-        column.files |= run(folder, all_files() if given.all else given.only or selection)
+        column.files |= run(folder, all_files() if given.all else given.only or selection, given.processes)
         (folder / "column.json").write_text(json.dumps(vars(column)))
     columns = [found for folder in sorted(CACHE.iterdir()) if (found := kept(folder))]
     write({column.title: column.cells() for column in columns})

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
+_FROM_JAVA = "An error occurred while calling "  # and not which; what Java said is in the second line
 _OWN = re.compile(r"evenflow\.(?:errors|storage\.base)\.(?:Evenflow|Storage)Error: (.*)")
 
 
@@ -37,5 +38,11 @@ def own_sentence(text: str) -> str | None:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or the name of its class if there is none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """Return the first line of an error's message, or the name of its class if there is none.
+
+    >>> first_line(OSError("An error occurred while calling o1.load.\\n: java.io.IOException: why\\n\\tat x"))
+    'java.io.IOException: why'
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    said = lines[0] if len(lines) < 2 or not lines[0].startswith(_FROM_JAVA) else lines[1]
+    return said.removeprefix(": ")

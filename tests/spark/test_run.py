@@ -21,10 +21,12 @@ from evenflow.apps import parse_app
 from evenflow.runner.pipeline import Job, Progress, run
 from evenflow.runner.sources import open_input
 from evenflow.spark.replanning.batch_stats import BatchStats
+from evenflow.storage import open_storage
 from evenflow.streams import Zipf
 from evenflow.testing import wait_for
 from extent import long
 from spark.stream_files import read_batches, write_batches
+from storage.s3_server import S3Server
 
 pytestmark = pytest.mark.spark
 
@@ -186,6 +188,22 @@ def test_bad_jobs(spark: Any, tmp_path: Path) -> None:
         Job(opened(spark, "zipf"), parse_app("count"), 2, ef.scheme("key"), checkpoint="c", at_once=True)
     with pytest.raises(ef.EvenflowError, match="top is 0"):
         Job(endless, parse_app("count"), 2, ef.scheme("key"), top=0)
+    with pytest.raises(ef.EvenflowError, match=r"--checkpoint is 's3://b/c', but Spark's own checkpoint is"):
+        Job(endless, parse_app("count"), 2, ef.scheme("key"), checkpoint="s3://b/c")
+    with pytest.raises(ef.EvenflowError, match=r"--sink is 'hdfs://a/b'; hdfs is not supported; mount it"):
+        Job(endless, parse_app("heavy-hitters"), 2, ef.scheme("key"), sink="hdfs://a/b")
+
+
+def test_answers_go_to_an_object_store(spark: Any, moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in moto.environment.items():
+        monkeypatch.setenv(name, value)
+    place = moto.bucket() / "answers"
+    source = open_input(spark, "zipf:z=2,keys=10,messages=300", [], rows_per_batch=100)
+    run(Job(source, parse_app("heavy-hitters"), 2, ef.scheme("key"), sink=str(place)), silent)
+    storage = open_storage(place)
+    assert [entry.name for entry in storage.entries()] == [f"batch-{number}.json" for number in range(3)]
+    answers = [json.loads(storage.read(f"batch-{number}.json")) for number in range(3)]
+    assert [answer["rows"] for answer in answers] == [100, 200, 300]
 
 
 def test_reading_at_once_can_be_interrupted(spark: Any) -> None:

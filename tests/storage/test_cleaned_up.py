@@ -40,3 +40,36 @@ def test_objects_are_bounded(moto: S3Server, batches: int) -> None:
     assert again.committed is not None
     assert again.committed.batch == batches - 1
     assert again.live == table.live
+
+
+def test_a_listing_is_beside_the_batches(moto: S3Server) -> None:
+    """No sweep after the first one lists objects. What tasks that failed left goes when there was a listing,
+    and what a task was writing meanwhile stays."""
+    storage = open_storage(moto.bucket() / "state")
+    table = StateTable(storage, LAYOUT, keep=0)
+    table.sweep()
+    left = [write_state(storage, rows(0), 0, 0, 0).name, unique_name(OUTPUTS, 0, 0, 0)]
+    storage.put(left[1], b"staged")
+    moto.requests.clear()
+    for batch in range(60):
+        table.commit(committed(batch), [write_state(storage, rows(batch), batch, batch, 0)])
+        if batch % 2:
+            files = table.files()
+            table.commit(committed(batch), [write_state(storage, rows(batch), 0, batch, 0)], files)
+        table.sweep()
+    assert listings(moto) == []
+    assert all(map(storage.exists, left))
+    writing, asked = write_state(storage, rows(60), 60, 60, 0), storage.requests
+    table.look_after()
+    assert len(listings(moto)) == 2
+    assert storage.requests == asked  # none that a batch waits for
+    table.commit(committed(60), [writing])
+    table.sweep()
+    assert not any(map(storage.exists, left))
+    assert all(map(storage.exists, table.live))
+    table.look_after()
+    assert len(listings(moto)) == 2
+
+
+def listings(server: S3Server) -> list[str]:
+    return [path for _, path in server.requests if "list-type" in path]

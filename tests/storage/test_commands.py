@@ -156,6 +156,8 @@ def test_doctor_says_what_is_missing(place: Location, monkeypatch: pytest.Monkey
     assert "if the server has no TLS, set AWS_ALLOW_HTTP=true" in refused(f"{place}/b")
     found = run("doctor", "--storage", "hdfs://name/x", "--json")
     assert "hdfs is not supported" in json.loads(found.stdout)[-1]["to_do"]
+    found = run("doctor", "--storage", f"{__file__}/below", "--json")  # where no user may write
+    assert f"{__file__}/below: Not a directory; pass a" in json.loads(found.stdout)[-1]["to_do"]
 
 
 @in_make_faults

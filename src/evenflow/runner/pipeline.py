@@ -40,6 +40,7 @@ from evenflow.spark.replanning.batch_stats import BatchStats
 from evenflow.spark.replanning.listener import OBSERVATION_PREFIX
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.routing.options import PlacementOptions
+from evenflow.storage import locate, open_storage
 
 CHECK_SECONDS = 0.25
 FIRST_PLAN = "first-plan.json"
@@ -53,9 +54,9 @@ class Job:
     """What to run: input, app, placement and output.
 
     ``sink`` is a folder or a topic. Every micro-batch writes the keys that received rows, with their current
-    results, as Parquet files in ``batch=N``; apps with a single answer write a JSON file. Writes are
-    idempotent: a repeated batch replaces its own output. Into a topic of Kafka, results are written as JSON
-    with the row's key, exactly once.
+    results, as Parquet files in ``batch=N``, which Spark writes; apps with a single answer write a JSON file,
+    also to the URL of an object store. Writes are idempotent: a repeated batch replaces its own output. Into
+    a topic of Kafka, results are written as JSON with the row's key, exactly once.
 
     ``bad_records`` is the folder for records that cannot be decoded, if they are not refused.
 
@@ -81,6 +82,13 @@ class Job:
             raise EvenflowError("this source is unbounded; omit --at-once, or read a file or a generator.")
         if self.at_once and self.checkpoint is not None:
             raise EvenflowError("--at-once and --checkpoint are mutually exclusive; choose one.")
+        if self.checkpoint is not None and not locate(self.checkpoint, "--checkpoint").is_local:
+            raise EvenflowError(
+                f"--checkpoint is {self.checkpoint!r}, but Spark's own checkpoint is in it, too; pass a "
+                "folder that the driver and all executors have mounted."
+            )
+        if self.sink is not None and not is_kafka(self.sink) and not self.app.writes_rows:
+            open_storage(self.sink, "--sink")
 
 
 @dataclass
@@ -147,7 +155,7 @@ def run(job: Job, watch: Callable[[Progress], None]) -> Progress:
     ``watch`` is called after every batch and a few times per second; an exception it raises ends the run.
     """
     with tempfile.TemporaryDirectory(prefix="evenflow-run-", ignore_cleanup_errors=True) as own:
-        folder = Path(job.checkpoint or own).absolute()
+        folder = locate(job.checkpoint or own, "--checkpoint").path
         folder.mkdir(parents=True, exist_ok=True)
         setup = AppSetup(
             job.input.key, job.workers, job.scheme, job.mode, folder, job.top, at_once=job.at_once
@@ -354,9 +362,8 @@ def _write(app: App, sink: str | None, setup: AppSetup, frame: DataFrame, batch:
         elif app.writes_rows:
             frame.coalesce(1).write.mode("overwrite").parquet(f"{sink}/batch={batch}")
         else:
-            Path(sink).mkdir(parents=True, exist_ok=True)
             answer = json.dumps(app.answer(view), default=str)
-            replace_file(Path(sink) / f"batch-{batch}.json", answer.encode())
+            open_storage(sink, "--sink").put(f"batch-{batch}.json", answer.encode())
     finally:
         frame.unpersist()
 

@@ -34,6 +34,7 @@ _QUERY = re.compile(r"\?[^\s\"')]*")  # of a URL: it may hold a signature
 _ANSWER = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
 _MISSING = ("NoSuchKey", "BlobNotFound")  # said of objects
 _SERVER = re.compile(r"https?://[^/\s]+")
+_STATUS = re.compile(r"status code: (\d{3}[^:\n]*)")
 _METADATA = "http://169.254."  # where machines ask for the credentials of their role
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*$")
 
@@ -252,9 +253,11 @@ def explained(error: BaseException, location: Location) -> str:
     'NoSuchBucket: The bucket does not exist'
     >>> explained(OSError("Error performing PUT http://h:1/b/c - HTTP error: error sending request"), place)
     'no answer from http://h:1'
+    >>> explained(OSError("PUT http://h:1/b - Server returned non-2xx status code: 404 Not Found"), place)
+    'http://h:1 answered 404 Not Found'
     """
     text = str(error)
-    answer, server = _ANSWER.search(text), _SERVER.search(text)
+    answer, server, status = _ANSWER.search(text), _SERVER.search(text), _STATUS.search(text)
     if answer is not None:
         said = f"{answer[1]}: {answer[2]}"
     elif _METADATA in text:
@@ -263,8 +266,11 @@ def explained(error: BaseException, location: Location) -> str:
         said = f"no answer from {server[0]}"
     elif server is not None and "builder error" in text:
         said = f"{server[0]} is no address to ask; if the server has no TLS, set AWS_ALLOW_HTTP=true"
+    elif server is not None and status is not None:  # no store, such as a proxy
+        said = f"{server[0]} answered {status[1].strip()}"
     else:
-        said = " ".join(line.strip(" \u21b3") for line in text.splitlines()) or type(error).__name__
+        lines = text.partition("Debug source")[0].splitlines()
+        said = " ".join(line.strip(" \u21b3") for line in lines).strip() or type(error).__name__
     return without_secrets(said, location)[:300].rstrip(". ")
 
 

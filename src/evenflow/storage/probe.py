@@ -44,7 +44,7 @@ def probe(place: str | Path) -> Iterator[tuple[str, str, str]]:
             try:
                 yield what, step(storage, name), ""
             except (EvenflowError, OSError) as error:
-                yield what, "failed", first_line(error)
+                yield what, "failed", _sentence(error, storage)
                 if what == "write":
                     return
             except AssertionError as error:
@@ -52,6 +52,12 @@ def probe(place: str | Path) -> Iterator[tuple[str, str, str]]:
     finally:
         with contextlib.suppress(OSError):  # said above
             storage.delete([name, f"{name}-created"])
+
+
+def _sentence(error: BaseException, storage: Storage) -> str:
+    if isinstance(error, OSError) and not isinstance(error, EvenflowError):
+        return f"{storage.location}: {error.strerror}; pass a folder that this user may write to."
+    return first_line(error)
 
 
 def _write(storage: Storage, name: str) -> str:

@@ -15,8 +15,8 @@ fallback is counted. The files of a batch stay below ``MAX_BYTES``: partitions w
 write none.
 
 All are read by their names, since listing objects is slow and may be behind: parts by their numbers, as long
-as there are more; earlier batches one by one, past those without rows. Only after several of these does the
-first task list files.
+as there are more; earlier batches one by one, past those without rows; after several of these, the batch that
+``newest`` names.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from evenflow.errors import EvenflowError
 from evenflow.schemes.base import Router, Scheme
 from evenflow.schemes.handover import hand_over
 from evenflow.storage import Location, Storage, open_storage
+from evenflow.storage.base import at_once
 
 MAX_BYTES = 900_000
-BATCHES_BY_NAME = 4  # that are looked for by name; if none of them had rows, there is a listing
+BATCHES_BY_NAME = 4  # that are looked for one by one
 _PARTS_AT_ONCE = 8
 _PART, _JOINED, _LOST = "part", "joined", "lost"
+_NEWEST = "newest"  # has the number of the last batch with rows
 
 OnFallback = Callable[[int, str], None]  # batch, reason
 Hear = Callable[[int, Router], Callable[[], None]]  # batch, merged router; returns what to do if it is kept
@@ -106,9 +108,14 @@ class Snapshots:
             old.append(_name(found.batch - 1, _JOINED))
             if self._router(found.before) is None:
                 old.append(_name(found.batch, _LOST))
-        with contextlib.suppress(OSError):
-            self.storage.delete(old)
+        self._pass_on(batch, old)
         return blob
+
+    def _pass_on(self, batch: int, old: list[str]) -> None:
+        """Note that a batch has rows, and remove files; one round trip."""
+        steps = [lambda: self.storage.put(_NEWEST, b"%d" % batch), lambda: self.storage.delete(old)]
+        with contextlib.suppress(OSError):
+            at_once(lambda step: step(), steps)
 
     def _latest_before(self, batch: int) -> _Found:
         """Return what the latest earlier batch with rows left."""
@@ -117,13 +124,10 @@ class Snapshots:
             before = self._read(_name(earlier - 1, _JOINED)) if earlier else None
             if parts or before is not None:
                 return _Found(earlier, parts, before)
-        files = _files(self.storage) if batch > BATCHES_BY_NAME else []
-        newest = max((at for at, name in files if at < batch and not name.endswith(_LOST)), default=None)
-        if newest is None:
+        newest = _newest(self.storage) if batch > BATCHES_BY_NAME else 0
+        if newest >= batch:  # an earlier batch comes again
             return _Found(0, {}, None)
-        if (joined := self._read(_name(newest, _JOINED))) is not None:  # and the next batch left nothing
-            return _Found(newest + 1, {}, joined)
-        return _Found(newest, self._parts(newest), self._read(_name(newest - 1, _JOINED)))
+        return _Found(newest, self._parts(newest), self._read(_name(newest - 1, _JOINED)) if newest else None)
 
     def _parts(self, batch: int) -> dict[str, bytes]:
         """Return the parts of a batch by name, up to where none follow."""
@@ -179,7 +183,16 @@ def sweep(place: Location, batch: int) -> None:
     """Remove what killed tasks left of batches long before this one; lists objects."""
     storage = open_storage(place)
     with contextlib.suppress(OSError):
-        storage.delete([name for at, name in _files(storage) if at < batch - BATCHES_BY_NAME])
+        oldest = min(batch - BATCHES_BY_NAME, _newest(storage) - 1)
+        storage.delete([name for at, name in _files(storage) if at < oldest])
+
+
+def _newest(storage: Storage) -> int:
+    """Return the last batch with rows; the first one notes nothing."""
+    try:
+        return int(storage.read(_NEWEST))
+    except (FileNotFoundError, ValueError):
+        return 0
 
 
 def _files(storage: Storage) -> Iterator[tuple[int, str]]:

@@ -84,7 +84,7 @@ class MicroBatches:
             if lease.contested:
                 table.claim()
             self._table = table
-            lease.on_beat = table.look_for_newest if not config.root.is_local else None
+            lease.on_beat = table.look_after if not config.root.is_local else None
         return self._table
 
     def __call__(self, df: DataFrame, batch: int) -> None:

@@ -41,7 +41,7 @@ VERSION = 1
 _LOG = "_delta_log"
 _LAST = f"{_LOG}/_last_checkpoint"
 _CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
-_LIST_EVERY = 50  # sweeps of an object store
+_LIST_EVERY = 50  # sweeps, after which an object store is listed
 _CREATIONS = 4  # attempts at creating the table
 _CLAIMS = 5  # attempts at committing an epoch while the holder before still commits
 
@@ -109,7 +109,8 @@ class StateTable:
         self._retired: dict[str, float] | None = None  # removed files, with the time of removal
         self._entries: dict[str, float] = {}  # of the log, with the time of writing
         self._outputs: list[str] = []  # staged by batches before the last
-        self._sweeps = 0
+        self._strays: tuple[list[str], list[str]] = ([], [])  # state files and outputs in the last listing
+        self._unlisted = 0  # sweeps since then
         self._newest_gone = False
         self._open()
 
@@ -195,8 +196,14 @@ class StateTable:
                 f"{_column_list(self.layout.schema)}; use the same declaration or another path."
             )
 
+    def look_after(self) -> None:
+        """See to an object store beside the batches: for `check_newest` and, now and then, for `sweep`."""
+        self.look_for_newest()
+        if self._unlisted >= _LIST_EVERY:
+            self._list()
+
     def look_for_newest(self) -> None:
-        """See whether the newest version's log entry is there, beside the batches, for `check_newest`."""
+        """See whether the newest version's log entry is there, for `check_newest`."""
         version, apart = self.version, open_storage(self.root / _LOG)  # its requests are no batch's
         is_gone = not apart.exists(_entry(version).removeprefix(f"{_LOG}/"))
         self._newest_gone = is_gone and version == self.version
@@ -323,44 +330,44 @@ class StateTable:
 
         Called while no task of this query runs. A task of a killed query may still be writing, but its files
         are never committed. Files of a later holder, whom this process does not know of, are left alone. In
-        an object store, what this process knows of is removed, and the store is listed now and then only:
-        for the files of tasks that failed.
+        an object store, what this process knows of is removed; what only a listing finds, the files of tasks
+        that failed, when there has been one (`look_after`).
         """
         now = time.time()
+        known = list[str](self._retired or [])
         if self._retired is None:
             self._retired = self._read_retired()
-        known, listed = self._retired, self.root.is_local or self._sweeps % _LIST_EVERY == 0
-        self._sweeps += 1
-        if listed:
-            swept, outputs = self._listed(now)
-        else:
-            swept = [name for name, when in known.items() if name not in self.live and now - when > self.keep]
-            outputs = self._outputs
-        self.storage.delete([*swept, *outputs])
+            self._list()
+        elif self.root.is_local:
+            self._list()
+            known = []
+        self._unlisted += 1
+        (files, staged), self._strays = self._strays, ([], [])
+        needed = set() if self.committed is None else {output["name"] for output in self.committed.outputs}
+        swept = {
+            name
+            for name in [*known, *files]
+            if name not in self.live
+            and epoch_of(name) <= self.epoch
+            and now - self._retired.get(name, 0.0) > self.keep
+        }
+        outputs = {name for name in staged if name not in needed and epoch_of(name) <= self.epoch}
+        self.storage.delete({*swept, *outputs, *self._outputs})
         self._outputs = []
         for folder in (FOLDER, OUTPUTS):
             self.storage.remove_drafts(folder)
-        self._retired = {name: when for name, when in known.items() if now - when <= self.keep}
+        self._retired = {name: when for name, when in self._retired.items() if now - when <= self.keep}
         return len(swept)
 
-    def _listed(self, now: float) -> tuple[list[str], list[str]]:
-        """Return the state files and the outputs in the store that are not needed."""
-        staged = set() if self.committed is None else {output["name"] for output in self.committed.outputs}
-        retired = self._retired or {}
-        swept = [
-            entry.name
-            for entry in self.storage.entries(FOLDER)
-            if entry.name.endswith(".parquet")
-            and entry.name not in self.live
-            and epoch_of(entry.name) <= self.epoch
-            and now - retired.get(entry.name, 0.0) > self.keep
-        ]
-        outputs = [
-            entry.name
-            for entry in self.storage.entries(OUTPUTS)
-            if entry.name not in staged and epoch_of(entry.name) <= self.epoch
-        ]
-        return swept, outputs
+    def _list(self) -> None:
+        """List state files and outputs; of an object store, the requests are no batch's."""
+        found = list[list[str]]()
+        for folder in (FOLDER, OUTPUTS):
+            names = (entry.name for entry in open_storage(self.root / folder).entries())
+            found.append([f"{folder}/{name}" for name in names])
+        files, outputs = found
+        self._strays = [name for name in files if name.endswith(".parquet")], outputs
+        self._unlisted = 0
 
     def _read_retired(self) -> dict[str, float]:
         """Return the files that commits in the log removed, with the time of removal; read once."""
