@@ -38,10 +38,19 @@ that keys that have cooled are forgotten. All memory is bounded by the number of
 when the table is full, the least recently used of eight consecutive entries is evicted, and its key falls
 back to its bucket's home.
 
-Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
-a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 where the wait is within
-its limit, which all sources share; rule 8 is off, limits are stretched by ``1 + 72 e``, at most 20, and a
-source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned, and with
+Several sources decide independently, and what waits at one of them is partly chance: each would open its own
+homes. With ``sources > 1`` all therefore open the same homes, early and by a rule that chance hardly touches.
+
+9. **Homes in advance.** A key whose part with one home, times its luck, is at or above a threshold has at
+   least ``1 + ceil(3/2 part)`` homes; with d homes it gets its hash number d or, if that is a home, the next
+   worker. Luck is one of 1, 2, 4, ..., 64, by a hash of the key's counter, so that of nearly equal keys all
+   sources choose the same. The threshold is the highest at which these keys have at least as many rows as one
+   standard deviation of what the others bring to a worker, so that their homes can even it out. It comes from
+   the counters before they are halved, and after 64, 128, 256, ... messages, from one per worker on.
+
+A key with d homes whose rows wait (rule 3) gets the first of its hashes number d, d + 1, ..., d + 7 where the
+wait is within its limit. Rule 8 is off, limits are stretched by ``1 + 100 e``, at most 28, and in rule 7 a
+source's bound is ``12 + sqrt(x)`` rows wider. ``merged`` combines what several sources learned, and with
 ``exchange`` sources tell each other their homes (:mod:`evenflow.schemes.fill_exchange`).
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
@@ -92,17 +101,21 @@ NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
 PRICE = 18.0  # how much a home per key stretches the limits
-SHARED_PRICE = 72.0  # the same with several sources, each of which opens homes on its own
+SHARED_PRICE = 100.0  # the same with several sources, each of which opens homes on its own
 LONGEST = 8.0  # limits are stretched at most so far
-SHARED_LONGEST = 20.0  # the same with several sources
+SHARED_LONGEST = 28.0  # the same with several sources
 BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
 AHEAD = 64  # messages that are counted and looked up before the first of them is routed
 GROUP = 4  # homes that are looked at for every row of a key
 LOOK = 16  # homes that are looked at before another is opened
-SPAN = 16  # workers that are skipped at once in a search for the one that is free first
+SPAN = 64  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
+NEED = 1.0  # rows of keys with homes in advance, in standard deviations of what the others bring to a worker
+SPREAD = 1.5  # homes in advance, for each worker that the key would fill
+LUCKS = 7  # 1, 2, 4, ..., 64
+STEPS = 4 * 64  # of thresholds: four from one power of two to the next
 ROW = 2**20  # units of a row, in levels and waits
 NEVER = 2**60
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
@@ -270,6 +283,7 @@ class FillState(NamedTuple):
     cells: Int32Array
     buckets: Int32Array
     totals: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED, FRESH, STRETCH
+    threshold: Float64Array  # part times luck from which a key has homes in advance; infinite: none has
     leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
     lead: Int64Array  # by how many rows, weighted as waits
     homes: Homes
@@ -280,10 +294,13 @@ class Ahead(NamedTuple):
 
     rows: Int64Array  # SEEN of the first message, then of the others, then HOME of the first and so on
     earliest: Int64Array  # by span of workers: a time before which none of them is free
+    rows_by_step: Int64Array  # of keys whose share, times their luck, is at a step of thresholds
 
 
 def _new_scratch(workers: int) -> Ahead:
-    return Ahead(np.empty(FIELDS * AHEAD, np.int64), np.full(-(-workers // SPAN), -1))
+    return Ahead(
+        np.empty(FIELDS * AHEAD, np.int64), np.full(-(-workers // SPAN), -1), np.empty(2 * STEPS, np.int64)
+    )
 
 
 SEEN = 0 * AHEAD  # recent rows of a message's key before it
@@ -348,6 +365,7 @@ class FillRouter(Router):
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
             totals=np.zeros(7, np.int64),
+            threshold=np.full(1, np.inf),
             leader=np.zeros(n, np.uint64),
             lead=np.zeros(n, np.int64),
             homes=new_homes(n),
@@ -790,6 +808,68 @@ def _next_hash(
 
 
 @inlined
+def _luck(cell: int) -> int:
+    """Return by what a key's share is multiplied, so that all sources prefer the same of equal keys."""
+    return np.int64(1) << to_range(mix(np.uint64(cell)), LUCKS)  # type: ignore[return-value]
+
+
+@inlined
+def _wanted(state: FillState, ahead: Ahead, i: int, hashed: np.uint64, counted: int) -> int:
+    """Return how many homes a row's key has in advance."""
+    n, rows = state.levels.size, ahead.rows[SEEN + i] + 1
+    part = rows * float(n) / counted
+    luck = _luck(to_range(hashed, state.cells.size))
+    few = rows < 2 or part * luck < state.threshold[0]
+    return 1 if few else min(n, 1 + int(np.ceil(SPREAD * part)))
+
+
+@inlined
+def _next_home(state: FillState, ahead: Ahead, i: int, hashed: np.uint64) -> int:
+    """Return a key's next hash or, if that is a home of it, the first worker after it that is none."""
+    homes, entry, n = state.homes, ahead.rows[ENTRY + i], state.levels.size
+    worker = to_range(mix(hashed + np.uint64(ahead.rows[SIZE + i]) * GOLDEN), n)
+    while worker == ahead.rows[HOME + i] if entry == homes.keys.size else _is_home(homes, entry, worker):
+        worker = worker + 1 if worker + 1 < n else 0
+    return worker
+
+
+@inlined
+def _threshold(cells: Int32Array, counted: int, n: int, rows_by_step: Int64Array) -> float:
+    """Return the highest part, times luck, from which keys have enough rows to even out those of the others.
+
+    What is below it brings n sum(c (c - 1)) / counted^2 of variance to a worker's share: rows that come by
+    chance, which are evened out by those of other sources, are not counted.
+    """
+    rows_by_step[:] = 0
+    square = 0
+    for cell in range(cells.size):
+        rows = int(cells[cell])
+        if rows > 0:
+            step = _step(rows * _luck(cell))
+            rows_by_step[step] += rows
+            rows_by_step[STEPS + step] += rows * (rows - 1)
+            square += rows * (rows - 1)
+    above = 0
+    for step in range(STEPS - 1, 7, -1):
+        above += rows_by_step[step]
+        square -= rows_by_step[STEPS + step]
+        if above > 0 and above >= NEED * np.sqrt(float(square) * n):
+            least = float((4 + step % 4) * 2 ** (step // 4 - 2)) / 4
+            return least * n / counted
+    return np.inf
+
+
+@inlined
+def _step(value: int) -> int:
+    """Return the number of a step of thresholds: four from one power of two to the next."""
+    value *= 4
+    power = 0
+    while value >> (power + 1):
+        power += 1
+    return 4 * power + ((value >> (power - 2)) & 3)
+
+
+@inlined
 def _now(average: float, epsilon: float) -> int:
     """Return the clock by which workers serve: a little faster than rows arrive."""
     return _units((1 + DRAIN * epsilon) * average)
@@ -843,6 +923,9 @@ def _route(
     while start < keys.size:
         if messages % AHEAD == 0:
             state.totals[STRETCH] = _stretch(further, filled, cells.size, price, longest)
+            blocks = messages // AHEAD
+            if not alone and messages >= n and blocks & (blocks - 1) == 0:
+                state.threshold[0] = _threshold(cells, counted, n, ahead.rows_by_step)
         until_halved = max(1, int(np.ceil(recent * n - fresh)))
         end = min(start + AHEAD - messages % AHEAD, start + until_halved, keys.size)
         block, taken = keys[start:end], out[start:end]
@@ -851,6 +934,16 @@ def _route(
         for i in range(end - start):
             key = block[i]
             now = ahead.rows[NOW + i]
+            if not alone:
+                hashed = mix(key ^ salt)
+                if ahead.rows[SIZE + i] < _wanted(state, ahead, i, hashed, counted + i + 1):
+                    other = _next_home(state, ahead, i, hashed)
+                    evicts = homes.free[0] < 0 or homes.free[1] < 0
+                    home, entry = int(ahead.rows[HOME + i]), ahead.rows[ENTRY + i]
+                    entry = _open(homes, entry, key, home, other, False, messages + i + 1)
+                    further += 1
+                    _correct(state, block, i, salt, ahead, entry, evicts)
+                    _limits(state, ahead, i, block.size, since, counted, epsilon, queue, alone)
             homes.used[np.uint64(ahead.rows[ENTRY + i])] = messages + i + 1
             ring = ahead.rows[RING + i]
             group = -1
@@ -895,6 +988,8 @@ def _route(
         counted += block.size
         fresh += block.size
         if fresh >= recent * n:
+            if not alone:
+                state.threshold[0] = _threshold(cells, counted, n, ahead.rows_by_step)
             counted, fresh = _halve(cells), 0
         start = end
     state.totals[MESSAGES], state.totals[SINCE], state.totals[COUNTED] = messages, since, counted
@@ -912,7 +1007,7 @@ def _limits(
     stretch = state.totals[STRETCH] / ROW
     for i in range(start, size):
         average = (since + i + 1) / n
-        slack = epsilon * average + (0.0 if alone else ALWAYS)
+        slack = epsilon * average + (0.0 if alone else ALWAYS + np.sqrt(average))
         if early:
             slack += EARLY * np.sqrt(average) * max(0.0, 1 - average / SETTLED)
         new = alone & (ahead.rows[SEEN + i] == 0)
