@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.plan.bin_packing import pour, settle
-from evenflow.schemes.fill import FRESH, FillRouter, new_homes
+from evenflow.schemes.fill import FRESH, FillRouter
+from evenflow.schemes.fill_homes import new_homes
 from evenflow.schemes.fill_owner import OwnerRouter
 from evenflow.schemes.spelling import parse_schemes
 from evenflow.simulator import Queueing, simulate
