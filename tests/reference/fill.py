@@ -124,7 +124,7 @@ class FillReference(Reference):
         return math.floor(min(longest, 1 + price * self.further / max(1.0, distinct)) * UNIT) / UNIT
 
     def luck(self, cell: int) -> int:
-        return int(2 ** (((mix(cell) >> 32) * 7) >> 32))
+        return int(2 ** (((mix(cell) >> 32) * 4) >> 32))
 
     def highest_threshold(self) -> float:
         """The highest step of four per power of two at which keys have enough rows."""

@@ -43,7 +43,7 @@ homes. With ``sources > 1`` all therefore open the same homes, early and by a ru
 
 9. **Homes in advance.** A key whose part with one home, times its luck, is at or above a threshold has at
    least ``1 + ceil(3/2 part)`` homes; with d homes it gets its hash number d or, if that is a home, the next
-   worker. Luck is one of 1, 2, 4, ..., 64, by a hash of the key's counter, so that of nearly equal keys all
+   worker. Luck is one of 1, 2, 4 and 8, by a hash of the key's counter, so that of nearly equal keys all
    sources choose the same. The threshold is the highest at which these keys have at least as many rows as one
    standard deviation of what the others bring to a worker, so that their homes can even it out. It comes from
    the counters before they are halved, and after 64, 128, 256, ... messages, from one per worker on.
@@ -125,7 +125,7 @@ SPAN = 64  # workers that are skipped at once in a search for the one that is fr
 REACH = 8  # number of hashes from which several sources choose a new home
 NEED = 1.0  # rows of keys with homes in advance, in standard deviations of what the others bring to a worker
 SPREAD = 1.5  # homes in advance, for each worker that the key would fill
-LUCKS = 7  # 1, 2, 4, ..., 64
+LUCKS = 4  # 1, 2, 4, 8
 STEPS = 4 * 64  # of thresholds: four from one power of two to the next
 ROW = 2**20  # units of a row, in levels and waits
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
