@@ -1,4 +1,4 @@
-"""Fill's latency: against the best even scheme and the least memory of any scheme, with many sources.
+"""Fill's latency: against the best even scheme and the least memory of any scheme.
 
 ``least_memory`` is a bound for every scheme, even one that knows the future: of each key alone it counts the
 rows that d workers must finish late, and gives homes to the keys where they save the most rows.
@@ -48,20 +48,16 @@ def run(quick: bool = False, data: str | None = None, progress: Progress = silen
 
 
 def latency(name: str, ids: Int32Array, hashes: UInt64Array) -> list[Row]:
-    """Measure fill and the others on one stream, fill along ``queue`` and with several sources."""
-    subjects: list[tuple[str, str, int]] = [("fill", "fill", 1), *((other, other, 1) for other in OTHERS)]
-    subjects += [(f"fill:queue={queue:g}", "fill", 1) for queue in QUEUES if queue != 5.0]
-    subjects += [(f"fill, {sources} sources", "fill", sources) for sources in (5, 20, 100)]
-    subjects += [(f"w-choices, {sources} sources", "w-choices", sources) for sources in (5, 20)]
+    """Measure fill and the others on one stream, and fill along ``queue``."""
+    subjects = ["fill", *OTHERS, *(f"fill:queue={queue:g}" for queue in QUEUES if queue != 5.0)]
     rows = []
-    for label, scheme, sources in subjects:
-        text = label if label.startswith("fill:") else scheme
-        workers = _route(text, ids, hashes, sources)
+    for subject in subjects:
+        workers = _route(subject, hashes[ids])
         rows.append(
             {
                 "part": "latency",
                 "stream": name,
-                "subject": label,
+                "subject": subject,
                 "max_over_mean": float(np.bincount(workers, minlength=WORKERS).max() * WORKERS / ids.size),
                 "memory": memory(ids, workers, WORKERS),
                 **{
@@ -83,18 +79,9 @@ def latency(name: str, ids: Int32Array, hashes: UInt64Array) -> list[Row]:
     return rows
 
 
-def _route(text: str, ids: Int32Array, hashes: UInt64Array, sources: int) -> Int32Array:
+def _route(text: str, keys: UInt64Array) -> Int32Array:
     scheme = parse_schemes(text)[0]
-    keys = hashes[ids]
-    out = np.empty(ids.size, np.int32)
-    for source in range(sources):
-        router = scheme.router(WORKERS, 0, source=source, sources=sources)
-        if scheme.needs_time:
-            times = np.arange(ids.size)[source::sources] / RATE
-            out[source::sources] = router.route(keys[source::sources], times)
-        else:
-            out[source::sources] = router.route(keys[source::sources])
-    return out
+    return scheme.router(WORKERS).route(keys, np.arange(keys.size) / RATE if scheme.needs_time else None)
 
 
 def memory(ids: Int32Array, workers: Int32Array, n: int) -> float:
@@ -258,7 +245,7 @@ def adversary(genes: Float64Array, rows: int) -> Int32Array:
 def _hurt(genes: Float64Array, rows: int) -> tuple[float, float, float]:
     ids = adversary(genes, rows)
     hashes = ef.hash_keys(np.arange(int(ids.max()) + 1))
-    workers = _route("fill", ids, hashes, 1)
+    workers = _route("fill", hashes[ids])
     most = float(np.bincount(workers, minlength=WORKERS).max() * WORKERS / rows)
     return memory(ids, workers, WORKERS), _latency(workers, 0.9, 99), most
 
@@ -269,7 +256,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     at = {(row["stream"], row["subject"]): row for row in own}
     streams = list(dict.fromkeys(row["stream"] for row in own))
     bounds = {(row["stream"], row["p99_0.9"]): row["memory"] for row in rows if row["part"] == "bound"}
-    compared, sources = [], []
+    compared = []
     for stream in streams:
         fill = at[stream, "fill"]
         even = [at[stream, name] for name in OTHERS if at[stream, name]["max_over_mean"] <= EVEN]
@@ -290,22 +277,6 @@ def tables(rows: Sequence[Row]) -> list[Table]:
                 ),
                 f"{fill['p99_0.9'] / best['p99_0.9']:.2f}" if best else "",
                 f"{bounds[stream, least]:.3f} ({least:g})",
-            )
-        )
-        excess = fill["memory"] - 1
-        sources.append(
-            (
-                stream,
-                f"{fill['memory']:.3f}; {fill['p99_0.9']:.1f}",
-                *(
-                    f"{row['memory']:.3f}; {row['p99_0.9']:.1f}; {row['max_over_mean']:.3f} "
-                    f"({(row['memory'] - 1) / max(excess, 1e-9):.2f}x)"
-                    for row in (at[stream, f"fill, {s} sources"] for s in (5, 20, 100))
-                ),
-                *(
-                    f"{row['memory']:.3f}; {row['p99_0.9']:.1f}"
-                    for row in (at[stream, f"w-choices, {s} sources"] for s in (5, 20))
-                ),
             )
         )
     walk = [
@@ -335,11 +306,6 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             "Memory and p99 along queue, load 0.9",
             ("stream", *(f"{queue:g}" for queue in QUEUES)),
             walk,
-        ),
-        Table(
-            "Several sources that do not talk: memory; p99; max/mean (excess memory relative to one source)",
-            ("stream", "1", "5", "20", "100", "w-choices, 5", "w-choices, 20"),
-            sources,
         ),
         Table(
             "Three workers five times faster than seven: p99 and makespan in seconds",

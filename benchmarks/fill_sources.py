@@ -20,7 +20,7 @@ from evenflow.schemes.fill_exchange import BYTES, HomeExchange
 from evenflow.streams import open_stream
 
 SOURCES = (5, 20, 100)
-EXCHANGES = (0, 1000, 200)  # rows per worker between two exchanges; 0: the sources never talk
+EXCHANGES = (0, 200)  # rows per worker between two exchanges; 0: the sources never talk
 WORKERS = (50, 100)
 ROWS = 4 * 10**5  # of every stream
 RATE = 10_000  # rows per second, for the cost of exchanges

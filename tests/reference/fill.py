@@ -49,6 +49,7 @@ class FillReference(Reference):
         self.messages = self.since = self.counted = self.fresh = 0
         self.further = 0  # homes beyond a key's first
         self.stretched = 1.0
+        self.threshold = math.inf  # part times luck from which a key has homes in advance
         self.votes: list[tuple[int, float]] = [(0, 0.0)] * self.n  # by worker: leading key, lead
         self.reset_table(max(8192, 64 * self.n))
 
@@ -113,14 +114,40 @@ class FillReference(Reference):
         result = float(self.scheme.epsilon) * average
         if average < 100:
             result += 3 * math.sqrt(average) * (1 - average / 100)
-        return result + (12 if self.sources > 1 else 0)
+        return result + (12 + math.sqrt(average) if self.sources > 1 else 0)
 
     def stretch(self) -> float:
-        """1 + 18 (several sources: 72) x homes beyond the first per distinct key, at most 8 (20)."""
+        """1 + 18 (several sources: 100) x homes beyond the first per distinct key, at most 8 (28)."""
         zeros = self.cells.count(0)
         distinct = len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))
-        price, longest = (18, 8.0) if self.sources == 1 else (72, 20.0)
+        price, longest = (18, 8.0) if self.sources == 1 else (100, 28.0)
         return math.floor(min(longest, 1 + price * self.further / max(1.0, distinct)) * UNIT) / UNIT
+
+    def luck(self, cell: int) -> int:
+        return int(2 ** (((mix(cell) >> 32) * 4) >> 32))
+
+    def highest_threshold(self) -> float:
+        """The highest step of four per power of two at which keys have enough rows."""
+        least: dict[float, list[int]] = {}
+        for cell, rows in enumerate(self.cells):
+            if rows:
+                power = 2.0 ** ((rows * self.luck(cell)).bit_length() - 1)
+                step = power * math.floor(rows * self.luck(cell) / power * 4) / 4
+                least.setdefault(step, []).append(rows)
+        others = sum(rows * (rows - 1) for rows in self.cells)
+        above = 0
+        for step in sorted(least, reverse=True):
+            above += sum(least[step])
+            others -= sum(rows * (rows - 1) for rows in least[step])
+            if above >= math.sqrt(others * self.n):
+                return step * self.n / self.counted
+        return math.inf
+
+    def homes_in_advance(self, rows: int, cell: int) -> int:
+        part = rows * float(self.n) / self.counted
+        if rows < 2 or part * self.luck(cell) < self.threshold:
+            return 1
+        return min(self.n, 1 + math.ceil(1.5 * part))
 
     def vote(self, worker: int, key: int, now: float) -> None:
         leader, lead = self.votes[worker]
@@ -135,6 +162,9 @@ class FillReference(Reference):
     def choose(self, key: int, time: float) -> int:
         if self.messages % 64 == 0:
             self.stretched = self.stretch()
+            blocks = self.messages // 64
+            if self.sources > 1 and self.messages >= self.n and blocks & (blocks - 1) == 0:
+                self.threshold = self.highest_threshold()
         hashed = mix(key ^ self.salt)
         cell = ((hashed >> 32) * len(self.cells)) >> 32
         seen = self.cells[cell]
@@ -146,9 +176,21 @@ class FillReference(Reference):
         now, average, slack = self.clock(), self.since / self.n, self.slack()
 
         entry = self.slots[self.slot_of[key]] if key in self.slot_of else None
+        first = self.buckets[cell // (len(self.cells) // len(self.buckets))]
+        own = entry.homes if entry else [first]
+        if self.sources > 1 and len(own) < self.homes_in_advance(seen + 1, cell):
+            worker = ((mix((hashed + len(own) * GOLDEN) & MASK) >> 32) * self.n) >> 32
+            while worker in own:
+                worker = (worker + 1) % self.n
+            if entry is None:
+                entry = self.new_entry(key)
+                entry.used = self.messages
+                self.add_home(entry, first)
+            self.add_home(entry, worker)
+            self.further += 1
         looked = 0
         if entry is None:
-            worker = self.buckets[cell // (len(self.cells) // len(self.buckets))]
+            worker = first
             opened = 1
         else:
             looked = entry.pointer
@@ -193,6 +235,8 @@ class FillReference(Reference):
         self.levels[worker] += self.weights[worker]
         self.free[worker] = max(self.free[worker], now) + self.weights[worker]
         if self.fresh >= min(500, self.scheme.horizon) / math.sqrt(self.sources) * self.n:
+            if self.sources > 1:
+                self.threshold = self.highest_threshold()
             self.cells = [(count + 1) // 2 for count in self.cells]
             self.counted, self.fresh = sum(self.cells), 0
         return worker

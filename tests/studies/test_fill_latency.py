@@ -107,7 +107,7 @@ def test_latency_is_a_study_with_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_p
     drawn = tmp_path / "latency.png"
     shown = CliRunner().invoke(main, ["fill_latency", "--quick", "--figure", str(drawn)])
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout.count("### ") == 5
+    assert shown.stdout.count("### ") == 4
     assert drawn.stat().st_size > 5_000
 
 

@@ -38,10 +38,19 @@ that keys that have cooled are forgotten. All memory is bounded by the number of
 when the table is full, the least recently used of eight consecutive entries is evicted, and its key falls
 back to its bucket's home.
 
-Several sources decide independently, so each would open its own homes for the same key. With ``sources > 1``
-a key with d homes therefore gets the first of its hashes number d, d + 1, ..., d + 7 where the wait is within
-its limit, which all sources share; rule 8 is off, limits are stretched by ``1 + 72 e``, at most 20, and a
-source's bound in rule 7 is 12 rows wider. ``merged`` combines what several sources learned, and with
+Several sources decide independently, and what waits at one of them is partly chance: each would open its own
+homes. With ``sources > 1`` all therefore open the same homes, early and by a rule that chance hardly touches.
+
+9. **Homes in advance.** A key whose part with one home, times its luck, is at or above a threshold has at
+   least ``1 + ceil(3/2 part)`` homes; with d homes it gets its hash number d or, if that is a home, the next
+   worker. Luck is one of 1, 2, 4 and 8, by a hash of the key's counter, so that of nearly equal keys all
+   sources choose the same. The threshold is the highest at which these keys have at least as many rows as one
+   standard deviation of what the others bring to a worker, so that their homes can even it out. It comes from
+   the counters before they are halved, and after 64, 128, 256, ... messages, from one per worker on.
+
+A key with d homes whose rows wait (rule 3) gets the first of its hashes number d, d + 1, ..., d + 7 where the
+wait is within its limit. Rule 8 is off, limits are stretched by ``1 + 100 e``, at most 28, and in rule 7 a
+source's bound is ``12 + sqrt(x)`` rows wider. ``merged`` combines what several sources learned, and with
 ``exchange`` sources tell each other their homes (:mod:`evenflow.schemes.fill_exchange`).
 
 Capacities are set by ``report(WorkerReport(capacity=...))`` or, measured, by ``seconds_per_message``. After a
@@ -72,39 +81,53 @@ from evenflow.plan.build import BUCKETS_PER_WORKER
 from evenflow.plan.counted import Counted
 from evenflow.schemes.base import CARRIED, Router, RouterPlace, Scheme, WorkerReport, check
 from evenflow.schemes.coordination import Coordinator
+from evenflow.schemes.fill_homes import (
+    GROUP,
+    NEVER,
+    Homes,
+    adopt_homes,
+    first_of,
+    first_of_more,
+    forget_workers,
+    further_homes,
+    further_pairs,
+    homes_in,
+    is_home,
+    join_homes,
+    new_homes,
+    open_home,
+)
 from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import register
-from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
+from evenflow.sketches.table import table_find
 
 CELLS = 512  # counters per worker
 BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
-ENTRIES = 64  # table entries per worker
-FEWEST_ENTRIES = 8192
 RECENT = 500  # messages per worker after which the counters are halved
 SETTLED = 100.0  # messages per worker from which the guarantee holds
 EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's load
 DRAIN = 0.75  # of epsilon: how much faster than its share a worker is assumed to serve
 ALWAYS = 12.0  # rows that may wait even while the slack is small
-TURN = 1.0  # rows that may wait at a home before the next one is used
 LIGHT = 1 / 160  # part of a worker's share from which a key gives way before others
 NEW_PATIENCE = 0.5  # of a key without state
 NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
 PRICE = 18.0  # how much a home per key stretches the limits
-SHARED_PRICE = 72.0  # the same with several sources, each of which opens homes on its own
+SHARED_PRICE = 100.0  # the same with several sources, each of which opens homes on its own
 LONGEST = 8.0  # limits are stretched at most so far
-SHARED_LONGEST = 20.0  # the same with several sources
+SHARED_LONGEST = 28.0  # the same with several sources
 BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
 AHEAD = 64  # messages that are counted and looked up before the first of them is routed
-GROUP = 4  # homes that are looked at for every row of a key
-LOOK = 16  # homes that are looked at before another is opened
-SPAN = 16  # workers that are skipped at once in a search for the one that is free first
+SPAN = 64  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
+NEED = 1.0  # rows of keys with homes in advance, in standard deviations of what the others bring to a worker
+SPREAD = 1.5  # homes in advance, for each worker that the key would fill
+LUCKS = 4  # 1, 2, 4, 8
+STEPS = 4 * 64  # of thresholds: four from one power of two to the next
 ROW = 2**20  # units of a row, in levels and waits
-NEVER = 2**60
 CAPACITY_CHANGE = 0.05  # smaller changes of a worker's share are noise
 
 
@@ -239,23 +262,6 @@ class Fill(Scheme):
         return [self, replace(self, split=False)]
 
 
-class Homes(NamedTuple):
-    """Keys with homes of their own: entries in a table, each with a ring of groups of up to four homes.
-
-    A group that is not full repeats homes: of a key with fewer than four its own, else those of another.
-    """
-
-    table: KeyTable
-    keys: UInt64Array
-    current: Int32Array  # the group in an entry's ring that is looked at next; -1 for a free entry
-    newest: Int32Array  # the group that was added last, the only one that need not be full
-    size: Int32Array  # number of homes of an entry; of a free entry: the next free one
-    used: Int64Array  # message at which an entry was last used; one more for keys without an entry
-    workers: Int32Array  # of a group: four of them
-    after: Int32Array  # the next group in the ring, or in the list of free groups
-    free: Int32Array  # [first free group, or -1; first free entry, or -1; next entry to consider for reuse]
-
-
 class FillState(NamedTuple):
     """Everything that a fill router remembers.
 
@@ -270,6 +276,7 @@ class FillState(NamedTuple):
     cells: Int32Array
     buckets: Int32Array
     totals: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED, FRESH, STRETCH
+    threshold: Float64Array  # part times luck from which a key has homes in advance; infinite: none has
     leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
     lead: Int64Array  # by how many rows, weighted as waits
     homes: Homes
@@ -280,10 +287,13 @@ class Ahead(NamedTuple):
 
     rows: Int64Array  # SEEN of the first message, then of the others, then HOME of the first and so on
     earliest: Int64Array  # by span of workers: a time before which none of them is free
+    rows_by_step: Int64Array  # of keys whose share, times their luck, is at a step of thresholds
 
 
 def _new_scratch(workers: int) -> Ahead:
-    return Ahead(np.empty(FIELDS * AHEAD, np.int64), np.full(-(-workers // SPAN), -1))
+    return Ahead(
+        np.empty(FIELDS * AHEAD, np.int64), np.full(-(-workers // SPAN), -1), np.empty(2 * STEPS, np.int64)
+    )
 
 
 SEEN = 0 * AHEAD  # recent rows of a message's key before it
@@ -307,30 +317,6 @@ FRESH = 5  # messages since the cells were halved
 STRETCH = 6  # how much longer rows wait, in units
 
 
-def new_homes(workers: int, entries: int | None = None) -> Homes:
-    """Return an empty table of homes for ``workers`` workers."""
-    entries = entries or max(FEWEST_ENTRIES, ENTRIES * workers)
-    groups = entries + entries // 4 + workers
-    return Homes(
-        table=new_table(entries),
-        keys=np.zeros(entries, np.uint64),
-        current=np.full(entries, -1, np.int32),
-        newest=np.full(entries, -1, np.int32),
-        size=_chain(entries),
-        used=np.zeros(entries + 1, np.int64),
-        workers=np.zeros(GROUP * groups, np.int32),
-        after=_chain(groups),
-        free=np.zeros(3, np.int32),
-    )
-
-
-def _chain(length: int) -> Int32Array:
-    """Return a linked list of free numbers: each points to the next, the last to -1."""
-    chain = np.arange(1, length + 1, dtype=np.int32)
-    chain[-1] = -1
-    return chain
-
-
 class FillRouter(Router):
     """Fill at one source, splitting keys when their homes overflow."""
 
@@ -348,6 +334,7 @@ class FillRouter(Router):
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
             totals=np.zeros(7, np.int64),
+            threshold=np.full(1, np.inf),
             leader=np.zeros(n, np.uint64),
             lead=np.zeros(n, np.int64),
             homes=new_homes(n),
@@ -414,7 +401,7 @@ class FillRouter(Router):
             buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, ROW / weights),
         )
         if n < before:
-            _forget_workers(self.state.homes, n, np.empty(before, np.int32))
+            forget_workers(self.state.homes, n, np.empty(before, np.int32))
         self._restart(waits)
 
     def _make_room(self) -> None:
@@ -425,7 +412,7 @@ class FillRouter(Router):
             cells, buckets = np.repeat((cells + 1) // 2, 2), np.repeat(buckets, 2)
         wider = new_homes(self.workers)
         if wider.keys.size > homes.keys.size:
-            _join_homes(wider, homes, state.totals[MESSAGES], np.empty(self.workers, np.int32))
+            join_homes(wider, homes, state.totals[MESSAGES], np.empty(self.workers, np.int32))
             homes = wider
         self.state = state._replace(cells=cells, buckets=buckets, homes=homes)
         state.totals[COUNTED], state.totals[FILLED] = cells.sum(), np.count_nonzero(cells)
@@ -455,7 +442,7 @@ class FillRouter(Router):
         workers = np.empty(self.workers, np.int32)
         found: dict[int, list[int]] = {}
         for entry in np.flatnonzero(table.current >= 0).tolist():
-            count = _homes_in(table, entry, workers)
+            count = homes_in(table, entry, workers)
             found[int(table.keys[entry])] = sorted(workers[:count].tolist())
         return found
 
@@ -464,14 +451,14 @@ class FillRouter(Router):
         homes = self.state.homes
         keys = np.empty(homes.workers.size, np.uint64)
         workers = np.empty(homes.workers.size + self.workers, np.int32)
-        count = _further_pairs(homes, self.state.buckets, self.place.salt, keys, workers)
+        count = further_pairs(homes, self.state.buckets, self.place.salt, keys, workers)
         return keys[:count], workers[:count]
 
     def adopt(self, keys: UInt64Array, workers: Int32Array) -> None:
         """Add homes that other sources opened; those of this source are kept as they are."""
         state = self.state
-        _adopt(state.homes, keys, workers, state.buckets, self.place.salt, state.totals[MESSAGES])
-        state.totals[OPENED] = _further_homes(state.homes)
+        adopt_homes(state.homes, keys, workers, state.buckets, self.place.salt, state.totals[MESSAGES])
+        state.totals[OPENED] = further_homes(state.homes)
 
     @staticmethod
     def merged(routers: Sequence[FillRouter]) -> FillRouter:
@@ -493,9 +480,9 @@ class FillRouter(Router):
             joined.state.levels[:] += state.levels
             joined.state.cells[:] += state.cells
             joined.state.totals[:STRETCH] += state.totals[:STRETCH]
-            _join_homes(joined.state.homes, state.homes, joined.state.totals[MESSAGES], room)
+            join_homes(joined.state.homes, state.homes, joined.state.totals[MESSAGES], room)
         if len(routers) > 1:
-            joined.state.totals[OPENED] = _further_homes(joined.state.homes)
+            joined.state.totals[OPENED] = further_homes(joined.state.homes)
             joined.state.totals[FILLED] = np.count_nonzero(joined.state.cells)
             joined.state.lead[:] = 0
         joined.state.free[:] = waits + _now(joined.state.totals[SINCE] / joined.workers, first.scheme.epsilon)
@@ -519,11 +506,6 @@ class FillRouter(Router):
             ),
             lead=np.zeros(self.workers, np.int64),
         )
-
-
-def _further_homes(homes: Homes) -> int:
-    """Return how many homes keys have beyond their first."""
-    return int(np.maximum(homes.size[homes.current >= 0] - 1, 0).sum())
 
 
 def capacity_shares(report: WorkerReport, workers: int) -> Float64Array | None:
@@ -579,154 +561,6 @@ def _give_to_joined(
                 homes[bucket] = joined
                 carried[home] -= weight[bucket]
                 carried[joined] += weight[bucket]
-
-
-@inlined
-def _release(homes: Homes, entry: int) -> None:
-    """Forget an entry and return its groups to the free list."""
-    table_remove(homes.table, homes.keys[entry])
-    newest = homes.newest[entry]
-    first = homes.after[newest]
-    homes.after[newest] = homes.free[0]
-    homes.free[0] = first
-    homes.current[entry] = -1
-    homes.size[entry] = homes.free[1]
-    homes.free[1] = entry
-
-
-@inlined
-def _evict(homes: Homes, keep: int) -> None:
-    """Forget the least recently used of the next eight entries, except ``keep``."""
-    entries = homes.keys.size
-    oldest = -1
-    entry = homes.free[2]
-    looked = 0
-    while looked < 8 or oldest < 0:
-        if (
-            homes.current[entry] >= 0
-            and entry != keep
-            and (oldest < 0 or homes.used[entry] < homes.used[oldest])
-        ):
-            oldest = entry
-        entry += 1
-        if entry == entries:
-            entry = 0
-        looked += 1
-    homes.free[2] = entry
-    _release(homes, oldest)
-
-
-@inlined
-def _add_home(homes: Homes, entry: int, worker: int) -> None:
-    """Add ``worker`` to the newest group or, if it is full, to a new one."""
-    size, newest = homes.size[entry], homes.newest[entry]
-    filled = size % GROUP
-    if filled == 0:
-        if homes.free[0] < 0:
-            _evict(homes, entry)
-        group = homes.free[0]
-        homes.free[0] = homes.after[group]
-        if size == 0:
-            homes.after[group] = homes.current[entry] = group
-        else:
-            homes.after[group] = homes.after[newest]
-            homes.after[newest] = group
-        homes.newest[entry] = group
-        for place in range(GROUP):
-            homes.workers[GROUP * group + place] = (
-                worker if size == 0 else homes.workers[GROUP * newest + place]
-            )
-        newest = group
-    homes.workers[GROUP * newest + filled] = worker
-    homes.size[entry] = size + 1
-
-
-@inlined
-def _homes_of(homes: Homes, entry: int, workers: Int32Array) -> int:
-    """Write an entry's homes to ``workers``, those of the newest group last; return their number."""
-    group = homes.newest[entry]
-    size = homes.size[entry]
-    for home in range(size):
-        if home % GROUP == 0:
-            group = homes.after[group]
-        workers[home] = homes.workers[GROUP * group + home % GROUP]
-    return size
-
-
-@inlined
-def _new_entry(homes: Homes, key: np.uint64) -> int:
-    """Return a new entry for ``key``, without homes."""
-    if homes.free[1] < 0:
-        _evict(homes, -1)
-    entry = homes.free[1]
-    homes.free[1] = homes.size[entry]
-    homes.size[entry] = 0
-    homes.current[entry] = 0  # no longer free
-    homes.keys[entry] = key
-    table_insert(homes.table, key, entry)
-    return entry
-
-
-@inlined
-def _open(homes: Homes, entry: int, key: np.uint64, worker: int, other: int, new: bool, message: int) -> int:
-    """Add ``other`` to a key's homes, of which ``worker`` was the only one if it has no entry yet."""
-    if entry == homes.keys.size:
-        entry = int(_new_entry(homes, key))
-        homes.used[entry] = message
-        if not new:
-            _add_home(homes, entry, worker)
-    _add_home(homes, entry, other)
-    return entry
-
-
-@inlined
-def _first_of(homes: Homes, group: int, free: Int64Array) -> tuple[np.uint64, int]:
-    """Return the first home of a group to be free, and when, without a branch that would be mispredicted."""
-    workers, first = homes.workers, np.uint64(GROUP * group)
-    one = min(_when(workers[first], 0, free), _when(workers[first + np.uint64(1)], 1, free))
-    other = min(_when(workers[first + np.uint64(2)], 2, free), _when(workers[first + np.uint64(3)], 3, free))
-    best = min(one, other)
-    return np.uint64(workers[first + (np.uint64(best) & np.uint64(GROUP - 1))]), best // GROUP
-
-
-@inlined
-def _when(worker: int, place: int, free: Int64Array) -> int:
-    """Return when a home is free, and in the lowest bits its place."""
-    return GROUP * free[np.uint64(worker)] + place
-
-
-@inlined
-def _first_of_more(
-    homes: Homes, group: int, size: int, free: Int64Array, levels: Int64Array, highest: int
-) -> tuple[np.uint64, int]:
-    """Return the first to be free of LOOK homes; those above the highest level only if all are."""
-    following = group
-    best, at = np.uint64(0), NEVER
-    for _ in range(0, min(size, LOOK), GROUP):
-        worker, when = _first_of(homes, following, free)
-        best, at = (worker, when) if when < at else (best, at)
-        following = homes.after[following]
-    if levels[best] <= highest:
-        return best, at
-    best, at = np.uint64(homes.workers[GROUP * group]), NEVER
-    for _ in range(0, min(size, LOOK), GROUP):
-        for place in range(GROUP):
-            worker = np.uint64(homes.workers[GROUP * group + place])
-            if levels[worker] <= highest and free[worker] < at:
-                best, at = worker, free[worker]
-        group = homes.after[group]
-    return best, free[best]
-
-
-@inlined
-def _is_home(homes: Homes, entry: int, worker: int) -> bool:
-    group = homes.newest[entry]
-    for _ in range(0, homes.size[entry], GROUP):
-        for place in range(GROUP):
-            if homes.workers[GROUP * group + place] == worker:
-                return True
-        group = homes.after[group]
-    return False
 
 
 @inlined
@@ -790,6 +624,68 @@ def _next_hash(
 
 
 @inlined
+def _luck(cell: int) -> int:
+    """Return by what a key's share is multiplied, so that all sources prefer the same of equal keys."""
+    return np.int64(1) << to_range(mix(np.uint64(cell)), LUCKS)  # type: ignore[return-value]
+
+
+@inlined
+def _wanted(state: FillState, ahead: Ahead, i: int, hashed: np.uint64, counted: int) -> int:
+    """Return how many homes a row's key has in advance."""
+    n, rows = state.levels.size, ahead.rows[SEEN + i] + 1
+    part = rows * float(n) / counted
+    luck = _luck(to_range(hashed, state.cells.size))
+    few = rows < 2 or part * luck < state.threshold[0]
+    return 1 if few else min(n, 1 + int(np.ceil(SPREAD * part)))
+
+
+@inlined
+def _next_home(state: FillState, ahead: Ahead, i: int, hashed: np.uint64) -> int:
+    """Return a key's next hash or, if that is a home of it, the first worker after it that is none."""
+    homes, entry, n = state.homes, ahead.rows[ENTRY + i], state.levels.size
+    worker = to_range(mix(hashed + np.uint64(ahead.rows[SIZE + i]) * GOLDEN), n)
+    while worker == ahead.rows[HOME + i] if entry == homes.keys.size else is_home(homes, entry, worker):
+        worker = worker + 1 if worker + 1 < n else 0
+    return worker
+
+
+@inlined
+def _threshold(cells: Int32Array, counted: int, n: int, rows_by_step: Int64Array) -> float:
+    """Return the highest part, times luck, from which keys have enough rows to even out those of the others.
+
+    What is below it brings n sum(c (c - 1)) / counted^2 of variance to a worker's share: rows that come by
+    chance, which are evened out by those of other sources, are not counted.
+    """
+    rows_by_step[:] = 0
+    square = 0
+    for cell in range(cells.size):
+        rows = int(cells[cell])
+        if rows > 0:
+            step = _step(rows * _luck(cell))
+            rows_by_step[step] += rows
+            rows_by_step[STEPS + step] += rows * (rows - 1)
+            square += rows * (rows - 1)
+    above = 0
+    for step in range(STEPS - 1, 7, -1):
+        above += rows_by_step[step]
+        square -= rows_by_step[STEPS + step]
+        if above > 0 and above >= NEED * np.sqrt(float(square) * n):
+            least = float((4 + step % 4) * 2 ** (step // 4 - 2)) / 4
+            return least * n / counted
+    return np.inf
+
+
+@inlined
+def _step(value: int) -> int:
+    """Return the number of a step of thresholds: four from one power of two to the next."""
+    value *= 4
+    power = 0
+    while value >> (power + 1):
+        power += 1
+    return 4 * power + ((value >> (power - 2)) & 3)
+
+
+@inlined
 def _now(average: float, epsilon: float) -> int:
     """Return the clock by which workers serve: a little faster than rows arrive."""
     return _units((1 + DRAIN * epsilon) * average)
@@ -843,6 +739,9 @@ def _route(
     while start < keys.size:
         if messages % AHEAD == 0:
             state.totals[STRETCH] = _stretch(further, filled, cells.size, price, longest)
+            blocks = messages // AHEAD
+            if not alone and messages >= n and blocks & (blocks - 1) == 0:
+                state.threshold[0] = _threshold(cells, counted, n, ahead.rows_by_step)
         until_halved = max(1, int(np.ceil(recent * n - fresh)))
         end = min(start + AHEAD - messages % AHEAD, start + until_halved, keys.size)
         block, taken = keys[start:end], out[start:end]
@@ -851,6 +750,16 @@ def _route(
         for i in range(end - start):
             key = block[i]
             now = ahead.rows[NOW + i]
+            if not alone:
+                hashed = mix(key ^ salt)
+                if ahead.rows[SIZE + i] < _wanted(state, ahead, i, hashed, counted + i + 1):
+                    other = _next_home(state, ahead, i, hashed)
+                    evicts = homes.free[0] < 0 or homes.free[1] < 0
+                    home, entry = int(ahead.rows[HOME + i]), ahead.rows[ENTRY + i]
+                    entry = open_home(homes, entry, key, home, other, False, messages + i + 1)
+                    further += 1
+                    _correct(state, block, i, salt, ahead, entry, evicts)
+                    _limits(state, ahead, i, block.size, since, counted, epsilon, queue, alone)
             homes.used[np.uint64(ahead.rows[ENTRY + i])] = messages + i + 1
             ring = ahead.rows[RING + i]
             group = -1
@@ -860,12 +769,12 @@ def _route(
             else:
                 group = homes.current[np.uint64(ring)]
                 homes.current[np.uint64(ring)] = homes.after[group]
-                worker, at = _first_of(homes, group, free)
+                worker, at = first_of(homes, group, free)
             if _leaves(state, ahead, i, worker, at - now, key):
                 opened, highest = ahead.rows[SIZE + i], ahead.rows[HIGHEST + i]
                 leaves = True
                 if opened > GROUP:
-                    worker, at = _first_of_more(homes, group, opened, free, levels, highest)
+                    worker, at = first_of_more(homes, group, opened, free, levels, highest)
                     leaves = _leaves(state, ahead, i, worker, at - now, key)
                 if leaves:
                     before = NEVER if levels[worker] > highest else at - int(GAIN * ROW)
@@ -878,10 +787,10 @@ def _route(
                         )
                     if other >= 0 and free[other] <= before:
                         entry = ahead.rows[ENTRY + i]
-                        if entry == homes.keys.size or not _is_home(homes, entry, other):
+                        if entry == homes.keys.size or not is_home(homes, entry, other):
                             evicts = homes.free[0] < 0 or homes.free[1] < 0
                             new = alone & (ahead.rows[SEEN + i] == 0)
-                            entry = _open(homes, entry, key, int(worker), other, new, messages + i + 1)
+                            entry = open_home(homes, entry, key, int(worker), other, new, messages + i + 1)
                             further += homes.size[entry] > 1
                             _correct(state, block, i + 1, salt, ahead, entry, evicts)
                             _limits(state, ahead, i + 1, block.size, since, counted, epsilon, queue, alone)
@@ -895,6 +804,8 @@ def _route(
         counted += block.size
         fresh += block.size
         if fresh >= recent * n:
+            if not alone:
+                state.threshold[0] = _threshold(cells, counted, n, ahead.rows_by_step)
             counted, fresh = _halve(cells), 0
         start = end
     state.totals[MESSAGES], state.totals[SINCE], state.totals[COUNTED] = messages, since, counted
@@ -912,7 +823,7 @@ def _limits(
     stretch = state.totals[STRETCH] / ROW
     for i in range(start, size):
         average = (since + i + 1) / n
-        slack = epsilon * average + (0.0 if alone else ALWAYS)
+        slack = epsilon * average + (0.0 if alone else ALWAYS + np.sqrt(average))
         if early:
             slack += EARLY * np.sqrt(average) * max(0.0, 1 - average / SETTLED)
         new = alone & (ahead.rows[SEEN + i] == 0)
@@ -997,81 +908,3 @@ def _halve(cells: Int32Array) -> int:
 def _first_homes(keys: UInt64Array, buckets: Int32Array, salt: np.uint64, out: Int32Array) -> None:
     for i in range(keys.size):
         out[i] = buckets[to_range(mix(keys[i] ^ salt), buckets.size)]
-
-
-@kernel
-def _homes_in(homes: Homes, entry: int, workers: Int32Array) -> int:
-    """Write an entry's homes to ``workers``; return their number."""
-    return _homes_of(homes, entry, workers)
-
-
-@kernel
-def _forget_workers(homes: Homes, workers: int, own: Int32Array) -> None:
-    """Remove workers numbered ``workers`` or higher from every ring, and entries without homes."""
-    for entry in range(homes.keys.size):
-        if homes.current[entry] < 0:
-            continue
-        size = _homes_of(homes, entry, own)
-        left = 0
-        for home in range(size):
-            if own[home] < workers:
-                own[left] = own[home]
-                left += 1
-        if left < size:
-            key, used = homes.keys[entry], homes.used[entry]
-            _release(homes, entry)
-            if left > 0:
-                entry = _new_entry(homes, key)
-                homes.used[entry] = used
-                for home in range(left):
-                    _add_home(homes, entry, own[home])
-
-
-@kernel
-def _further_pairs(
-    homes: Homes, buckets: Int32Array, salt: np.uint64, keys: UInt64Array, workers: Int32Array
-) -> int:
-    """Write the pairs of keys and homes, without the homes of the keys' buckets; return their number."""
-    count = 0
-    for entry in range(homes.keys.size):
-        if homes.current[entry] < 0:
-            continue
-        key = homes.keys[entry]
-        first = buckets[to_range(mix(key ^ salt), buckets.size)]
-        start = count
-        for home in range(_homes_of(homes, entry, workers[count:])):
-            if workers[start + home] != first:
-                keys[count] = key
-                workers[count] = workers[start + home]
-                count += 1
-    return count
-
-
-@kernel
-def _adopt(
-    homes: Homes, keys: UInt64Array, workers: Int32Array, buckets: Int32Array, salt: np.uint64, now: int
-) -> None:
-    """Add homes one by one; a key that has none of its own yet also gets its bucket's."""
-    for i in range(keys.size):
-        entry = table_find(homes.table, keys[i])
-        if entry < 0:
-            entry = _new_entry(homes, keys[i])
-            _add_home(homes, entry, buckets[to_range(mix(keys[i] ^ salt), buckets.size)])
-        homes.used[entry] = now
-        if not _is_home(homes, entry, workers[i]):
-            _add_home(homes, entry, workers[i])
-
-
-@kernel
-def _join_homes(homes: Homes, others: Homes, now: int, workers: Int32Array) -> None:
-    """Add the homes of another source's table; ``workers`` is room for those of one key."""
-    for entry in range(others.keys.size):
-        if others.current[entry] < 0:
-            continue
-        mine = table_find(homes.table, others.keys[entry])
-        if mine < 0:
-            mine = _new_entry(homes, others.keys[entry])
-        homes.used[mine] = now
-        for home in range(_homes_of(others, entry, workers)):
-            if not _is_home(homes, mine, workers[home]):
-                _add_home(homes, mine, workers[home])
