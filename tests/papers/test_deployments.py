@@ -100,24 +100,36 @@ def test_a_trial_that_fails_ends_those_that_wait_for_it() -> None:
 
 def test_the_highest_stable_rate_is_found_from_any_guess() -> None:
     for limit in (0.7, 10.0, 31_415.0):
-        for error in (0.3, 0.98, 1.0, 1.02, 4.0):
-            tried: list[float] = []
+        for error in (0.3, 0.94, 0.98, 1.0, 1.01, 1.02, 1.06, 4.0):
+            tried = list[tuple[float, float]]()
 
-            def stable(rate: float, limit: float = limit, tried: list[float] = tried) -> bool:
-                tried.append(rate)
-                return rate <= limit
+            def stable(*rates: float, limit: float = limit, tried: Any = tried) -> list[bool]:
+                tried.append(rates)
+                return [rate <= limit for rate in rates]
 
             found = highest_stable(stable, error * limit)
-            assert found in tried
+            assert found in np.array(tried)
             assert limit / RESOLUTION <= found <= limit
-            if abs(error - 1) < 0.05:
-                assert len(tried) == 3
+            assert len(tried) <= (2 if abs(error - 1) < 0.03 else 10)
+
+
+def test_a_stall_at_the_lower_of_two_rates_is_not_its_limit() -> None:
+    answers = iter([(False, True), (True, False)])
+    tried = list[tuple[float, float]]()
+
+    def stable(low: float, high: float) -> tuple[bool, bool]:
+        tried.append((low, high))
+        return next(answers)
+
+    found = highest_stable(stable, 100.0)
+    assert found == tried[1][0]
+    assert found > tried[0][1]
 
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_rate_without_a_limit_is_one_sentence(answer: bool) -> None:
     with pytest.raises(EvenflowError, match="no limit was found near 100 messages per second"):
-        highest_stable(lambda rate: answer, 100.0)
+        highest_stable(lambda low, high: (answer, answer), 100.0)
 
 
 def test_messages_come_at_the_rate_of_their_window(tmp_path: Path) -> None:

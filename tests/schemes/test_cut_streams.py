@@ -8,8 +8,8 @@ bounds, for a stream of 10,000 messages per worker:
   (100 batches, of which a router of four has 25 messages per worker);
 * memory, the key-worker pairs per key, is at most 1.15 times that of the uncut stream;
 * FISH and DKG end with the same hot keys: under FISH save those within a factor of 1.5 of the threshold,
-  under DKG the five most frequent ones are old. Each of them is as wide as at the uncut sources, or one worker
-  wider or narrower;
+  under DKG the five most frequent ones are old. Each is as wide as at the uncut sources, or one worker wider
+  or narrower;
 * the clock is the same, and so is the size in bytes.
 """
 

@@ -7,8 +7,9 @@ query of its own (:mod:`.flow`), several at a time, and goes through this protoc
 1. Warm-up: three windows at the rate that the workers could serve in all, with messages that cost nothing.
    The faster of the last two is the *empty run*.
 2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
-3. Bisection: a rate is stable if a micro-batch is done before the next is due. Then no message waits for more
-   than one batch, and latency does not grow. If it is not, it gets a second chance: a stall is not the rate.
+3. Search, with two rates at a time: a rate is stable if a micro-batch is done before the next is due. Then no
+   message waits for more than one batch, and latency does not grow. If it is not, and took longer than the
+   paces so far explain, it gets a second chance: a stall is not the rate.
 4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
    schemes are stable and get the same messages. All of their messages count.
 
@@ -55,7 +56,8 @@ from evenflow.schemes.base import Scheme
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
 WINDOWS = 2  # at each of them
 FIRST = 0.7  # of the predicted capacity, for the first guess
-CHANCES = 2  # of a rate to be stable
+CHANCES = 2  # of a rate to be stable, if a micro-batch took longer than its messages explain
+STALL = 1.04  # times what they explain
 ADAPTING = 6  # windows after speeds changed
 
 Subject = tuple[str, str, dict[str, Any]]  # label, scheme, parameters
@@ -85,6 +87,8 @@ def deployed(
     least = max(interval, least_interval(spark, messages, cluster, interval))
     speeds = phases or {"": [1.0] * cluster.workers}
     trials = [Trial(cluster, messages, least, speeds, *subject) for subject in subjects]
+    for trial in trials:  # not beside queries, which share the cores
+        trial.predict()
     trials.sort(key=lambda trial: trial.scheme.name != "key")
     shares = trials[0].scheme.name == "key"
     lanes = Lanes(len(trials), room(spark, cluster), len(speeds), shares, stop=partial(stop_queries, spark))
@@ -143,6 +147,7 @@ class Trial:
     empty: Level = field(init=False)
     empty_seconds: float = field(init=False)
     machine_load: float = 0.0
+    predicted: list[float] = field(default_factory=list)  # by phase
     phases: list[Phase] = field(default_factory=list)
     served: Served = field(init=False)
 
@@ -151,22 +156,24 @@ class Trial:
         """The scheme; ``name`` may be an alias."""
         return ef.scheme(self.name, **self.parameters)
 
+    def predict(self) -> None:
+        """Find what its throughput should be without an engine."""
+        self.predicted = predicted_rates(
+            self.scheme, self.messages, self.cluster, self.interval, list(self.speeds.values())
+        )
+
     def run(self, spark: Any, timing: Timing, common: Common, found: Callable[[int, float], object]) -> None:
         """Go through the protocol in a query of its own; ``found`` is told the capacity of each phase."""
         cluster, self.machine_load = self.cluster, os.getloadavg()[0]
         self.interval = timing.interval
-        predicted = predicted_rates(
-            self.scheme, self.messages, cluster, self.interval, list(self.speeds.values())
-        )
         with tempfile.TemporaryDirectory(prefix="evenflow-stream-", ignore_cleanup_errors=True) as folder:
             flow = flow_kind(spark)(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
                                     cluster.sources, timing, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
-                flow.run(whole)
-                begin = flow.sent
-                self.empty_seconds = min(batch.seconds for batch in flow.run(whole, whole))
-                self.empty = Level(0.0, "own", whole / self.interval, begin, flow.sent)
+                batches = flow.run(whole, whole, whole)
+                self.empty_seconds = min(batch.seconds for batch in batches[1:])
+                self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent)
                 if self.empty_seconds >= self.interval:
                     raise EvenflowError(
                         f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
@@ -175,35 +182,41 @@ class Trial:
                 for number, (name, speeds) in enumerate(self.speeds.items()):
                     flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
                     if number:
-                        slow = self._window(FIRST * min(speeds) * predicted[number])
+                        slow = self._window(FIRST * min(speeds) * self.predicted[number])
                         flow.run(*ADAPTING * [slow])
-                    capacity = self._capacity(flow, predicted[number])
+                    capacity = self._capacity(flow, self.predicted[number])
                     found(number, capacity)
                     own = [(load, "own", load * capacity) for load in (LOADS[-1:] if number else LOADS)]
+                    if (shared := common(number)) is not None and self.scheme.name != "key":
+                        own.append((LOADS[-1], "KG", LOADS[-1] * shared))
                     levels = self._levels(flow, own)
                     if self.scheme.name == "key":
                         levels.append(replace(levels[-1], of="KG"))
-                    elif (shared := common(number)) is not None:
-                        levels += self._levels(flow, [(LOADS[-1], "KG", LOADS[-1] * shared)])
-                    self.phases.append(Phase(name, capacity, predicted[number], levels, flow.sent))
+                    self.phases.append(Phase(name, capacity, self.predicted[number], levels, flow.sent))
                 self.served = flow.served()
             finally:
                 flow.stop()
 
     def _capacity(self, flow: Flow, predicted: float) -> float:
         """Return the highest stable rate."""
-        paces = [
-            batch.messages / max(batch.seconds - self.empty_seconds, 1e-3)
-            for batch in flow.run(*2 * [self._window(FIRST * predicted)])
-        ]
+        empty, interval = self.empty_seconds, self.interval
+        batches = flow.run(*2 * [self._window(FIRST * predicted)])
+        least = min((batch.seconds - empty) / batch.messages for batch in batches)  # seconds of a message
 
-        def stable(rate: float) -> bool:
-            window = self._window(rate)
-            return any(
-                max(batch.seconds for batch in flow.run(window)) <= self.interval for _ in range(CHANCES)
-            )
+        def stable(*rates: float) -> tuple[bool, ...]:
+            nonlocal least
+            windows = [self._window(rate) for rate in rates]
+            found = [False for _ in rates]
+            for _ in range(CHANCES):
+                batches = flow.run(*windows)
+                found = [one or batch.seconds <= interval for one, batch in zip(found, batches, strict=True)]
+                stalls = [batch.seconds > empty + STALL * least * batch.messages for batch in batches]
+                least = min(least, *((batch.seconds - empty) / batch.messages for batch in batches))
+                if not any(stall and not one for stall, one in zip(stalls, found, strict=True)):
+                    break
+            return tuple(found)
 
-        return highest_stable(stable, max(paces) * (1 - self.empty_seconds / self.interval))
+        return highest_stable(stable, (interval - empty) / max(least * interval, 1e-9))
 
     def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
         """Let messages come at some rates: share of a capacity, whose, messages per second."""
