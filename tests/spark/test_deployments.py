@@ -108,13 +108,23 @@ def test_routers_of_a_stream_learn_and_hear(spark: Any, tmp_path: Path) -> None:
 
 
 @in_make_faults
-def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(spark: Any) -> None:
-    """Three of four messages have one key, so two workers can serve 4/3 times what one can, by key."""
+def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of four messages have one key, so two workers can serve 4/3 times what one can, by key.
+
+    Intervals are shorter, relative to an empty micro-batch, than in a figure: this costs both schemes as much.
+    """
+    for name, value in (("lanes.EMPTY", 0.4), ("streamed.LOADS", (0.8, 0.95)), ("streamed.WINDOWS", 1),
+                        ("streamed.ADAPTING", 2)):  # fmt: skip
+        monkeypatch.setattr(f"evenflow.papers.deployments.{name}", value)
     phases = {"equal": [1.0, 1.0], "slow": [0.5, 0.5]}
     subjects: list[Any] = [("SG", "shuffle", {}), ("KG", "key", {})]
-    rows = streamed("countries:skew=75,messages=4000,seed=1", 2, 2, 0.005, 1.5, subjects, phases=phases)
+    rows = streamed("countries:skew=75,messages=4000,seed=1", 2, 2, 0.005, 0.8, subjects, phases=phases)
     table = Table.of_rows(rows)
-    assert len(rows) == 2 * (4 + 2)
+    assert len(rows) == 2 * (3 + 2)
+    assert (table["latency_p50"] <= table["latency_p99"]).all()
+    assert (table["latency_mean"] > table["interval"] / 2).all(), "a message waits until its window is over"
     for phase, speed in (("equal", 1.0), ("slow", 0.5)):
         same = table.only(phase=phase, load=0.95, of="KG")
         [key], [shuffle] = (same.only(label=label).to_dict("records") for label in ("KG", "SG"))
@@ -122,12 +132,10 @@ def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(
         assert 1.2 < shuffle["of_key"] < 1.9
         assert shuffle["predicted_of_key"] == pytest.approx(1.6, abs=0.25)
         assert shuffle["rate"] == pytest.approx(key["rate"])
-        assert shuffle["latency_worker"] < key["latency_worker"]
     equal = table.only(phase="equal", of="own")
-    assert sorted(equal["load"].unique().tolist()) == [0.5, 0.8, 0.95]
+    assert sorted(equal["load"].unique().tolist()) == [0.8, 0.95]
     assert equal["messages"].nunique() == 1
     assert equal.only(label="KG")["memory"].eq(1).all()
-    assert (equal["latency_mean"] > equal["floor_mean"]).all()
 
 
 @in_make_faults
