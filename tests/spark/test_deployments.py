@@ -113,7 +113,7 @@ def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(
 ) -> None:
     """Three of four messages have one key, so two workers can serve 4/3 times what one can, by key.
 
-    Intervals are shorter, relative to an empty micro-batch, than in a figure: this costs both schemes as much.
+    Intervals are shorter, relative to an empty micro-batch, than in a figure, which costs both as much.
     """
     for name, value in (("lanes.EMPTY", 0.4), ("streamed.LOADS", (0.8, 0.95)), ("streamed.WINDOWS", 1),
                         ("streamed.ADAPTING", 2)):  # fmt: skip
