@@ -255,7 +255,7 @@ class Trial:
             }
             named = {"phase": phase.name} if phase.name else {}
             costs = {} if number else {"messages": same, **balance}
-            found += [row | named | own | self._at(level) | costs for level in phase.levels]
+            found += [row | named | own | self._at(level, floor) | costs for level in phase.levels]
         return found
 
     def _balance(self, served: Served) -> Row:
@@ -271,9 +271,13 @@ class Trial:
             "standard_deviation": float(np.std(100 * loads / loads.sum())),
         }
 
-    def _at(self, level: Level) -> Row:
-        """Return the latencies at a rate; growth: of the mean, over its windows, as a share of a window."""
+    def _at(self, level: Level, floor: dict[str, float]) -> Row:
+        """Return the latencies at a rate, and what of them is above those of the empty run.
+
+        Growth is that of the mean over its windows, as a share of a window.
+        """
         served = self._of(level)
+        latency = self._latency(served)
         window = (served.numbers - level.first) * WINDOWS // (level.end - level.first)
         means = np.bincount(window, served.latencies) / np.bincount(window)
         return {
@@ -281,7 +285,9 @@ class Trial:
             "of": level.of,
             "rate": level.rate,
             "growth": float(means[-1] - means[0]) / self.interval,
-            **self._latency(served),
+            **latency,
+            "above_mean": latency["latency_mean"] - floor["latency_mean"],
+            "above_p99": latency["latency_p99"] - floor["latency_p99"],
         }
 
     def _of(self, level: Level) -> Served:
