@@ -104,7 +104,6 @@ def test_routers_of_a_stream_learn_and_hear(spark: Any, tmp_path: Path) -> None:
     slow = [(served.workers[served.batches == batch.number] == 0).mean() for batch in batches]
     assert abs(slow[0] - 0.5) < 0.1
     assert slow[-1] < 0.35
-    assert batches[-1].seconds < 0.8 * max(batch.seconds for batch in batches)
 
 
 @in_make_faults
