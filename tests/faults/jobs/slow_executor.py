@@ -22,6 +22,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import functions as F
 
 from evenflow.spark.monitoring.task_timing import with_timing
+from evenflow.spark.murmur3 import int_with_hash
 from evenflow.spark.operators.place import place
 from evenflow.spark.routing.options import PlacementOptions
 from evenflow.spark.session import local_session
@@ -32,8 +33,9 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-u
 EXECUTORS, MANY = 2, 16
 ROWS, KEYS = 4000, 64
 SECONDS = 0.0005  # of a processor, per row
-SPEED = 0.3  # of a core, for the slow executor
-SLOW, RECOVERS, BATCHES = 2, 9, 16  # batches
+SPEED = 0.15  # of a core, for the slow executor: little even where others use the cores, too
+SLOW, RECOVERS, BATCHES = 2, 9, 15  # batches
+HOT = 0.6  # of the rows of a skewed stream have one key
 GROUPS = Path("/sys/fs/cgroup/cpu")  # version 1
 PERIOD = 100_000  # microseconds
 DONE = pa.schema(
@@ -111,21 +113,36 @@ class Slowed:
                 self.group.rmdir()
 
 
+def pinned(frame: Any, worker: str, workers: int) -> Any:
+    """Move rows to their workers, each of which stays on its executor.
+
+    A task runs where a cached partition is that it reads: every worker joins a row of a cached table.
+    """
+    spark = frame.sparkSession
+    numbers = int_with_hash(np.arange(workers, dtype=np.int32)).tolist()
+    homes = spark.createDataFrame([(number,) for number in numbers], "home int")
+    homes = homes.repartition(workers, "home").cache()
+    homes.count()
+    number = F.element_at(F.array(*map(F.lit, numbers)), F.col(worker) + 1)
+    moved = frame.withColumn("number", number).repartition(workers, "number")
+    return homes.hint("shuffle_hash").join(moved, F.col("home") == F.col("number"))
+
+
 def run(
-    spark: Any, folder: Path, scheme: str, workers: int, pinned: bool, batches: int, slow: int, recovers: int
+    spark: Any, folder: Path, scheme: str, workers: int, stays: bool, hot: float, batches: int, recovers: int
 ) -> Any:
     """Run a stream; return, by batch, its seconds, and what each worker did on which executor."""
     rng = np.random.default_rng(5)
-    write_batches(folder / "rows", [pa.table({"k": rng.integers(0, KEYS, ROWS)}) for _ in range(batches)])
+    tables = []
+    for _ in range(batches):
+        keys = rng.integers(0, KEYS, ROWS)
+        keys[rng.random(ROWS) < hot] = KEYS
+        tables.append(pa.table({"k": keys}))
+    write_batches(folder / "rows", tables)
     control = str(folder / "control")
     options = PlacementOptions(workers, scheme, "online", order="as-is", sources=1, control=control)
     placed = place(read_batches(spark, folder / "rows", "k long"), "k", options)
-    moved = placed.moved()
-    if pinned:
-        homes = spark.range(workers).select(F.col("id").cast("int").alias("home"))
-        homes = homes.repartitionById(workers, F.col("home")).cache()
-        homes.count()
-        moved = homes.hint("shuffle_hash").join(moved, F.col("home") == F.col(placed.worker))
+    moved = pinned(placed.frame, placed.worker, workers) if stays else placed.moved()
     rows = moved.select("k").mapInArrow(
         with_timing(spin, control, heard=placed.hears), "worker int, executor int, rows long, seconds double"
     )
@@ -136,7 +153,7 @@ def run(
         began = time.perf_counter()
         tasks = [row.asDict() for row in batch.collect()]
         found.append({"tasks": tasks, "seconds": time.perf_counter() - began})
-        if number + 1 == slow:
+        if number + 1 == SLOW and recovers:
             slowed.append(Slowed(min(task["executor"] for task in tasks if task["worker"] == 0)).__enter__())
         found[-1]["slow"] = slowed[0].executor if slowed else None
         if number + 1 == recovers:
@@ -158,14 +175,15 @@ def main(master: str, folder: Path) -> None:
     settings = {"spark.sql.shuffle.partitions": EXECUTORS, "spark.sql.adaptive.enabled": "false"}
     spark = local_session(master, **settings)
     results = {}
-    for name, scheme, workers, pinned, batches, slow, recovers in (
-        ("loose", "shuffle", EXECUTORS, False, 8, -1, -1),
-        ("key", "key", EXECUTORS, True, SLOW + 3, SLOW, SLOW + 3),
-        ("fill", "fill", EXECUTORS, True, BATCHES, SLOW, RECOVERS),
-        ("many", "fill", MANY, False, BATCHES, SLOW, RECOVERS),
+    for name, scheme, workers, stays, hot, batches, recovers in (
+        ("loose", "shuffle", EXECUTORS, False, 0.0, 6, 0),
+        ("key", "key", EXECUTORS, True, 0.0, SLOW + 3, SLOW + 3),
+        ("fill", "fill", EXECUTORS, True, 0.0, BATCHES, RECOVERS),
+        ("many", "fill", MANY, False, HOT, SLOW + 7, SLOW + 5),
+        ("many key", "key", MANY, False, HOT, SLOW + 5, SLOW + 5),
     ):
         (folder / name).mkdir()
-        results[name] = run(spark, folder / name, scheme, workers, pinned, batches, slow, recovers)
+        results[name] = run(spark, folder / name, scheme, workers, stays, hot, batches, recovers)
     (folder / "results.json").write_text(json.dumps(results))
     spark.stop()
 
