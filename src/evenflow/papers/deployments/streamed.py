@@ -286,8 +286,8 @@ class Trial:
             "rate": level.rate,
             "growth": float(means[-1] - means[0]) / self.interval,
             **latency,
-            "above_mean": latency["latency_mean"] - floor["latency_mean"],
             "above_p99": latency["latency_p99"] - floor["latency_p99"],
+            "above_worker": latency["latency_worker"] - floor["latency_worker"],
         }
 
     def _of(self, level: Level) -> Served:
