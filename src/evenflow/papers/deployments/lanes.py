@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LANES = 6
-EMPTY = 0.12  # of an interval, for a micro-batch without work, when an interval is chosen
+EMPTY = 0.13  # of an interval, for a micro-batch without work, when an interval is chosen
 COLD, WARM = 7, 3  # windows of the first such query of a process, and of later ones
 BROKER = "spark.evenflow.deployments.broker"  # setting of the session: HOST:PORT
-_EMPTY: dict[tuple[int, int], float] = {}  # seconds of a micro-batch without work, by workers and sources
+_EMPTY: dict[tuple[int, int, int], float] = {}  # seconds of one, by workers, sources and lanes
 
 
 def active_session() -> SparkSession:
@@ -55,20 +56,37 @@ def flow_kind(spark: SparkSession) -> type[Flow]:
     return TopicFlow
 
 
-def least_interval(spark: SparkSession, messages: Messages, cluster: Cluster, interval: float) -> float:
-    """Return seconds of which a micro-batch without work takes ``EMPTY``, as measured with ``interval``."""
-    size = cluster.workers, cluster.sources
+def least_interval(
+    spark: SparkSession, messages: Messages, cluster: Cluster, interval: float, lanes: int
+) -> float:
+    """Return seconds of which a micro-batch without work takes ``EMPTY``, as measured with ``interval``.
+
+    So many queries at once measure it, and the slowest counts; later on, those that ran since (`remember`).
+    """
+    size = cluster.workers, cluster.sources, lanes
     if size not in _EMPTY:
         window = round(float(cluster.capacity.sum()) * interval)
         windows = WARM if _EMPTY else COLD
-        with tempfile.TemporaryDirectory(prefix="evenflow-empty-", ignore_cleanup_errors=True) as folder:
-            flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"), cluster.workers,
-                                    cluster.sources, Timing(interval))  # fmt: skip
-            try:
-                _EMPTY[size] = min(batch.seconds for batch in flow.run(*windows * [window])[-2:])
-            finally:
-                flow.stop()
+        found = []
+
+        def run(number: int, lane: int) -> None:
+            with tempfile.TemporaryDirectory(prefix="evenflow-empty-", ignore_cleanup_errors=True) as folder:
+                timing = Timing(interval, lane, lanes)
+                flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"),
+                                        cluster.workers, cluster.sources, timing)  # fmt: skip
+                try:
+                    found.append(min(batch.seconds for batch in flow.run(*windows * [window])[-2:]))
+                finally:
+                    flow.stop()
+
+        Lanes(lanes, lanes, 0, shares=False, stop=partial(stop_queries, spark)).run(run)
+        _EMPTY[size] = max(found)
     return _EMPTY[size] / EMPTY
+
+
+def remember(cluster: Cluster, lanes: int, empty_seconds: float) -> None:
+    """Let the next interval depend on what micro-batches without work took the last queries of this size."""
+    _EMPTY[cluster.workers, cluster.sources, lanes] = empty_seconds
 
 
 def room(spark: SparkSession, cluster: Cluster) -> int:

@@ -45,6 +45,7 @@ from evenflow.papers.deployments.lanes import (
     active_session,
     flow_kind,
     least_interval,
+    remember,
     room,
     stop_queries,
 )
@@ -84,19 +85,21 @@ def deployed(
 ) -> list[Row]:  # fmt: skip
     """Deploy every subject on these messages, key grouping first; ``interval`` is the least one."""
     spark = active_session()
-    least = max(interval, least_interval(spark, messages, cluster, interval))
+    count = max(1, min(room(spark, cluster), len(subjects)))
+    least = max(interval, least_interval(spark, messages, cluster, interval, count))
     speeds = phases or {"": [1.0] * cluster.workers}
     trials = [Trial(cluster, messages, least, speeds, *subject) for subject in subjects]
     for trial in trials:  # not beside queries, which share the cores
         trial.predict()
     trials.sort(key=lambda trial: trial.scheme.name != "key")
     shares = trials[0].scheme.name == "key"
-    lanes = Lanes(len(trials), room(spark, cluster), len(speeds), shares, stop=partial(stop_queries, spark))
+    lanes = Lanes(len(trials), count, len(speeds), shares, stop=partial(stop_queries, spark))
 
     def run(number: int, lane: int) -> None:
         trials[number].run(spark, Timing(least, lane, lanes.count), lanes.told, lanes.teller(number))
 
     lanes.run(run)
+    remember(cluster, count, max(trial.empty_seconds for trial in trials))
     same = min(trial.phases[0].end for trial in trials)
     rows = [row for trial in trials for row in trial.rows(same)]
     keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
