@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 LANES = 6
 EMPTY = 0.13  # of an interval, for a micro-batch without work, when an interval is chosen
-COLD, WARM = 7, 3  # windows of the first such query of a process, and of later ones
+EMPTY_WINDOWS = 3  # of messages that cost nothing, of which the last two are measured
+COLD = 4  # more windows before them, one at a time, when a process measures for the first time
 BROKER = "spark.evenflow.deployments.broker"  # setting of the session: HOST:PORT
 _EMPTY: dict[tuple[int, int, int], float] = {}  # seconds of one, by workers, sources and lanes
 
@@ -66,7 +67,7 @@ def least_interval(
     size = cluster.workers, cluster.sources, lanes
     if size not in _EMPTY:
         window = round(float(cluster.capacity.sum()) * interval)
-        windows = WARM if _EMPTY else COLD
+        cold = 0 if _EMPTY else COLD
         found = []
 
         def run(number: int, lane: int) -> None:
@@ -75,7 +76,9 @@ def least_interval(
                 flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"),
                                         cluster.workers, cluster.sources, timing)  # fmt: skip
                 try:
-                    found.append(min(batch.seconds for batch in flow.run(*windows * [window])[-2:]))
+                    for _ in range(cold):
+                        flow.run(window)
+                    found.append(min(batch.seconds for batch in flow.run(*EMPTY_WINDOWS * [window])[1:]))
                 finally:
                     flow.stop()
 

@@ -41,6 +41,7 @@ from evenflow.papers.deployments.capacity import highest_stable
 from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.flow import Flow, Timing
 from evenflow.papers.deployments.lanes import (
+    EMPTY_WINDOWS,
     Lanes,
     active_session,
     flow_kind,
@@ -174,7 +175,7 @@ class Trial:
                                     cluster.sources, timing, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
-                batches = flow.run(whole, whole, whole)
+                batches = flow.run(*EMPTY_WINDOWS * [whole])
                 self.empty_seconds = min(batch.seconds for batch in batches[1:])
                 self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent)
                 if self.empty_seconds >= self.interval:
