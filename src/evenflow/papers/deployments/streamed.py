@@ -10,7 +10,7 @@ query of its own (:mod:`.flow`), several at a time, and goes through this protoc
 3. Search, with two rates at a time: a rate is stable if a micro-batch is done before the next is due. Then no
    message waits for more than one batch, and latency does not grow. If it is not, and took longer than the
    paces so far explain, it gets a second chance: a stall is not the rate.
-4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
+4. Latency: a window each at 0.5 and 0.8 of the capacity, two at 0.95 and at 0.95 of key grouping's, where all
    schemes are stable and get the same messages. All of their messages count.
 
 If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in
@@ -56,7 +56,7 @@ from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
 
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
-WINDOWS = 2  # at each of them
+WINDOWS = (1, 1, 2)  # at each of them
 FIRST = 0.7  # of the predicted capacity, for the first guess
 CHANCES = 2  # of a rate to be stable, if a micro-batch took longer than its messages explain
 STALL = 1.04  # times what they explain
@@ -105,6 +105,11 @@ def deployed(
     rows = [row for trial in trials for row in trial.rows(same)]
     keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
     return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
+
+
+def _windows(load: float) -> int:
+    """Return for how many windows latency is measured at this share of a capacity."""
+    return WINDOWS[LOADS.index(load)]
 
 
 def _relative(row: Row, key: Row) -> Row:
@@ -225,10 +230,10 @@ class Trial:
     def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
         """Let messages come at some rates: share of a capacity, whose, messages per second."""
         sent = flow.sent
-        flow.run(*(self._window(rate) for *_, rate in rates for _ in range(WINDOWS)))
+        flow.run(*(self._window(rate) for load, _, rate in rates for _ in range(_windows(load))))
         levels = []
         for load, of, rate in rates:
-            end = sent + WINDOWS * self._window(rate)
+            end = sent + _windows(load) * self._window(rate)
             levels.append(Level(load, of, rate, sent, end))
             sent = end
         return levels
@@ -278,17 +283,18 @@ class Trial:
     def _at(self, level: Level, floor: dict[str, float]) -> Row:
         """Return the latencies at a rate, and what of them is above those of the empty run.
 
-        Growth is that of the mean over its windows, as a share of a window.
+        Growth is that of the mean over its windows, if there are more than one, as a share of a window.
         """
-        served = self._of(level)
+        served, windows = self._of(level), _windows(level.load)
         latency = self._latency(served)
-        window = (served.numbers - level.first) * WINDOWS // (level.end - level.first)
+        window = (served.numbers - level.first) * windows // (level.end - level.first)
         means = np.bincount(window, served.latencies) / np.bincount(window)
+        growth = {"growth": float(means[-1] - means[0]) / self.interval} if windows > 1 else {}
         return {
             "load": level.load,
             "of": level.of,
             "rate": level.rate,
-            "growth": float(means[-1] - means[0]) / self.interval,
+            **growth,
             **latency,
             "above_p99": latency["latency_p99"] - floor["latency_p99"],
             "above_worker": latency["latency_worker"] - floor["latency_worker"],
