@@ -31,7 +31,7 @@ from spark.stream_files import read_batches, write_batches
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 EXECUTORS, MANY = 2, 16
-ROWS, KEYS = 4000, 64
+ROWS, KEYS = 2400, 64
 SECONDS = 0.0005  # of a processor, per row
 SPEED = 0.15  # of a core, for the slow executor: little even where others use the cores, too
 SLOW, RECOVERS, BATCHES = 2, 9, 15  # batches
@@ -176,7 +176,7 @@ def main(master: str, folder: Path) -> None:
     spark = local_session(master, **settings)
     results = {}
     for name, scheme, workers, stays, hot, batches, recovers in (
-        ("loose", "shuffle", EXECUTORS, False, 0.0, 6, 0),
+        ("loose", "shuffle", EXECUTORS, False, 0.0, 5, 0),
         ("key", "key", EXECUTORS, True, 0.0, SLOW + 3, SLOW + 3),
         ("fill", "fill", EXECUTORS, True, 0.0, BATCHES, RECOVERS),
         ("many", "fill", MANY, False, HOT, SLOW + 7, SLOW + 5),
@@ -184,7 +184,7 @@ def main(master: str, folder: Path) -> None:
     ):
         (folder / name).mkdir()
         results[name] = run(spark, folder / name, scheme, workers, stays, hot, batches, recovers)
-    (folder / "results.json").write_text(json.dumps(results))
+        (folder / "results.json").write_text(json.dumps(results))
     spark.stop()
 
 

@@ -283,18 +283,18 @@ class Trial:
     def _at(self, level: Level, floor: dict[str, float]) -> Row:
         """Return the latencies at a rate, and what of them is above those of the empty run.
 
-        Growth is that of the mean over its windows, if there are more than one, as a share of a window.
+        Late is by which share of an interval its last messages were served after the next batch was due:
+        if at all, latency grows.
         """
-        served, windows = self._of(level), _windows(level.load)
+        served = self._of(level)
         latency = self._latency(served)
-        window = (served.numbers - level.first) * windows // (level.end - level.first)
-        means = np.bincount(window, served.latencies) / np.bincount(window)
-        growth = {"growth": float(means[-1] - means[0]) / self.interval} if windows > 1 else {}
+        between = self.interval * _windows(level.load) / (level.end - level.first)  # two messages
+        due = served.created.max() + between / 2 + self.interval
         return {
             "load": level.load,
             "of": level.of,
             "rate": level.rate,
-            **growth,
+            "late": max(0.0, float(served.finished.max() - due) / self.interval),
             **latency,
             "above_p99": latency["latency_p99"] - floor["latency_p99"],
             "above_worker": latency["latency_worker"] - floor["latency_worker"],
