@@ -14,6 +14,8 @@ lane before. While the workers of one flow sleep, Spark has the cores for the ot
 from __future__ import annotations
 
 import math
+import os
+import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 AHEAD = 0.15  # seconds before a window begins in which its messages cannot be changed any more
 _LOOK = 0.05  # seconds between two looks for a new answer
+_STARTING = threading.Semaphore(os.cpu_count() or 1)
+_STARTS = "Initializing"  # the status of a query begins so
 _CHECK = 1.0  # seconds between two questions to Spark, which cost it processor time, whether the query runs
 
 
@@ -97,7 +101,10 @@ class Flow:
         )
         writer = states.writeStream.foreachBatch(self._answer)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-        self.query = writer.trigger(processingTime=f"{timing.tick} milliseconds").start()
+        with _STARTING:  # Spark gives the Python process of a source ten seconds to start
+            self.query = writer.trigger(processingTime=f"{timing.tick} milliseconds").start()
+            while self.query.isActive and self.query.status["message"].startswith(_STARTS):
+                time.sleep(_LOOK)
 
     @property
     def sent(self) -> int:

@@ -45,7 +45,7 @@ EXPERIMENTS = [
         "functions",
         "fig6",
         "Balance and migration as workers join a running query",
-        "`stateful` with 2000 keys, whose state, computation (0.2 ms per row) and communication are "
+        "`stateful` with 2000 keys, whose state, computation (1 ms per row) and communication are "
         "proportional to their frequency; four workers, then five, then six, with four micro-batches each. "
         f"Values of the last one of the four; alpha = {ALPHA}. fill added.",
         _POINTS,
