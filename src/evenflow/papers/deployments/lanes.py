@@ -107,6 +107,7 @@ class Lanes:
         self._rates: list[Future[float]] = [Future() for _ in range(phases)]
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._failed = threading.Event()
+        self._error: BaseException | None = None  # the first one
 
     def teller(self, number: int) -> Callable[[int, float], object]:
         """Return what a trial calls with the rate of each phase."""
@@ -138,17 +139,18 @@ class Lanes:
         with ThreadPoolExecutor(self.count) as pool:
             running = [pool.submit(one, number) for number in range(self.trials)]
             try:
-                done = wait(running, return_when=FIRST_EXCEPTION).done
+                wait(running, return_when=FIRST_EXCEPTION)
             except BaseException as error:  # an interrupt, here
                 self._fail(error)
                 raise
-        for future in done:
-            future.result()
+        if self._error is not None:
+            raise self._error
 
     def _fail(self, error: BaseException) -> None:
         """Let no trial begin, and end those that run or wait."""
         if self._failed.is_set():
             return
+        self._error = error
         self._failed.set()
         for rate in self._rates:
             if not rate.done():
