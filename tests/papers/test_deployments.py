@@ -180,7 +180,7 @@ def test_a_stream_is_compared_on_the_same_messages() -> None:
         numbers // 4, workers, numbers % 3, numbers, numbers / 4.0, numbers / 4.0 + 1 + workers + numbers // 8
     )
     trial.empty_seconds, trial.empty = 0.2, Level(0.0, "own", 2.0, 0, 4)
-    levels = [Level(0.95, "own", 142.5, 6, 12), Level(0.5, "own", 75.0, 0, 6)]
+    levels = [Level(0.95, "own", 142.5, 6, 12, windows=2), Level(0.5, "own", 75.0, 0, 6)]
     trial.phases = [Phase("", 150.0, 160.0, levels, 12)]
     high, low = trial.rows(same=6)
     assert (high["pairs"], high["keys"], high["memory"], high["max_over_mean"]) == (6, 3, 2, 1)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LANES = 6
-EMPTY = 0.13  # of an interval, for a micro-batch without work, when an interval is chosen
+EMPTY = 0.12  # of an interval, for a micro-batch without work, when an interval is chosen
 EMPTY_WINDOWS = 3  # of messages that cost nothing, of which the last two are measured
-COLD = 4  # more windows before them, one at a time, when a process measures for the first time
+COLD = 6  # more windows before them, one at a time, when a process measures for the first time
 BROKER = "spark.evenflow.deployments.broker"  # setting of the session: HOST:PORT
 _EMPTY: dict[tuple[int, int, int], float] = {}  # seconds of one, by workers, sources and lanes
 

@@ -10,8 +10,8 @@ query of its own (:mod:`.flow`), several at a time, and goes through this protoc
 3. Search, with two rates at a time: a rate is stable if a micro-batch is done before the next is due. Then no
    message waits for more than one batch, and latency does not grow. If it is not, and took longer than the
    paces so far explain, it gets a second chance: a stall is not the rate.
-4. Latency: a window each at 0.5 and 0.8 of the capacity, two at 0.95 and at 0.95 of key grouping's, where all
-   schemes are stable and get the same messages. All of their messages count.
+4. Latency: a window each at 0.5 and 0.8 of the capacity, two at 0.95, one at 0.95 of key grouping's, where
+   all schemes are stable and get messages at the same rate. All of their messages count.
 
 If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in
 which reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95
@@ -56,7 +56,7 @@ from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
 
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
-WINDOWS = (1, 1, 2)  # at each of them
+WINDOWS = (1, 1, 2)  # at each of them; one at key grouping's rate
 FIRST = 0.7  # of the predicted capacity, for the first guess
 CHANCES = 2  # of a rate to be stable, if a micro-batch took longer than its messages explain
 STALL = 1.04  # times what they explain
@@ -107,11 +107,6 @@ def deployed(
     return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
 
 
-def _windows(load: float) -> int:
-    """Return for how many windows latency is measured at this share of a capacity."""
-    return WINDOWS[LOADS.index(load)]
-
-
 def _relative(row: Row, key: Row) -> Row:
     """Return the throughput relative to key grouping's, measured and predicted."""
     return {
@@ -129,6 +124,7 @@ class Level:
     rate: float
     first: int
     end: int
+    windows: int = 1
 
 
 @dataclass(frozen=True)
@@ -182,7 +178,7 @@ class Trial:
                 whole = self._window(float(cluster.capacity.sum()))
                 batches = flow.run(*EMPTY_WINDOWS * [whole])
                 self.empty_seconds = min(batch.seconds for batch in batches[1:])
-                self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent)
+                self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent, EMPTY_WINDOWS - 1)
                 if self.empty_seconds >= self.interval:
                     raise EvenflowError(
                         f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
@@ -230,12 +226,13 @@ class Trial:
     def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
         """Let messages come at some rates: share of a capacity, whose, messages per second."""
         sent = flow.sent
-        flow.run(*(self._window(rate) for load, _, rate in rates for _ in range(_windows(load))))
         levels = []
         for load, of, rate in rates:
-            end = sent + _windows(load) * self._window(rate)
-            levels.append(Level(load, of, rate, sent, end))
+            windows = WINDOWS[LOADS.index(load)] if of == "own" else 1
+            end = sent + windows * self._window(rate)
+            levels.append(Level(load, of, rate, sent, end, windows))
             sent = end
+        flow.run(*(self._window(level.rate) for level in levels for _ in range(level.windows)))
         return levels
 
     def rows(self, same: int) -> list[Row]:
@@ -288,7 +285,7 @@ class Trial:
         """
         served = self._of(level)
         latency = self._latency(served)
-        between = self.interval * _windows(level.load) / (level.end - level.first)  # two messages
+        between = self.interval * level.windows / (level.end - level.first)  # two messages
         due = served.created.max() + between / 2 + self.interval
         return {
             "load": level.load,
