@@ -104,30 +104,38 @@ def test_routers_of_a_stream_learn_and_hear(spark: Any, tmp_path: Path) -> None:
     slow = [(served.workers[served.batches == batch.number] == 0).mean() for batch in batches]
     assert abs(slow[0] - 0.5) < 0.1
     assert slow[-1] < 0.35
-    assert batches[-1].seconds < 0.8 * max(batch.seconds for batch in batches)
 
 
 @in_make_faults
-def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(spark: Any) -> None:
-    """Three of four messages have one key, so two workers can serve 4/3 times what one can, by key."""
+def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of four messages have one key, so two workers can serve at most 4/3 times what one can.
+
+    Intervals are shorter, relative to an empty micro-batch, than in a figure.
+    """
+    for name, value in (("lanes.EMPTY", 0.4), ("streamed.LOADS", (0.8, 0.95)), ("streamed.WINDOWS", (1, 2)),
+                        ("streamed.ADAPTING", 2)):  # fmt: skip
+        monkeypatch.setattr(f"evenflow.papers.deployments.{name}", value)
     phases = {"equal": [1.0, 1.0], "slow": [0.5, 0.5]}
-    subjects: list[Any] = [("SG", "shuffle", {}), ("KG", "key", {})]
-    rows = streamed("countries:skew=75,messages=4000,seed=1", 2, 2, 0.005, 1.5, subjects, phases=phases)
-    table = Table.of_rows(rows)
-    assert len(rows) == 2 * (4 + 2)
-    for phase, speed in (("equal", 1.0), ("slow", 0.5)):
-        same = table.only(phase=phase, load=0.95, of="KG")
-        [key], [shuffle] = (same.only(label=label).to_dict("records") for label in ("KG", "SG"))
-        assert 0.3 * 200 * speed < key["throughput"] < 200 * speed / 0.75
-        assert 1.2 < shuffle["of_key"] < 1.9
-        assert shuffle["predicted_of_key"] == pytest.approx(1.6, abs=0.25)
-        assert shuffle["rate"] == pytest.approx(key["rate"])
-        assert shuffle["latency_worker"] < key["latency_worker"]
-    equal = table.only(phase="equal", of="own")
-    assert sorted(equal["load"].unique().tolist()) == [0.5, 0.8, 0.95]
-    assert equal["messages"].nunique() == 1
-    assert equal.only(label="KG")["memory"].eq(1).all()
-    assert (equal["latency_mean"] > equal["floor_mean"]).all()
+    stream = "countries:skew=75,messages=4000,seed=1"
+    rows = streamed(stream, 2, 2, 0.005, 0.8, [("KG", "key", {})], phases=phases)
+    assert [(row["phase"], row["load"], row["of"]) for row in rows] == [
+        ("equal", 0.8, "own"), ("equal", 0.95, "own"), ("equal", 0.95, "KG"),
+        ("slow", 0.95, "own"), ("slow", 0.95, "KG"),
+    ]  # fmt: skip
+    hottest = np.bincount(Messages.of(stream).ids).max() / 4000
+    for row in rows:
+        speed = 1.0 if row["phase"] == "equal" else 0.5
+        assert row["rate"] == pytest.approx(row["load"] * row["throughput"])
+        assert 0.3 * 200 * speed < row["throughput"] < 200 * speed / hottest
+        assert row["predicted_throughput"] == pytest.approx(200 * speed / 0.86, rel=0.1)
+        assert row["latency_p50"] <= row["latency_p95"] <= row["latency_p99"]
+        assert row["latency_mean"] > row["interval"] / 2, "a message waits until its window is over"
+        assert row["latency_worker"] >= row["latency_mean"]
+    equal, slow = (row["throughput"] for row in (rows[0], rows[-1]))
+    assert 0.3 < slow / equal < 0.7
+    assert {row["memory"] for row in rows[:3]} == {1}
 
 
 @in_make_faults

@@ -25,7 +25,7 @@ _NAMES = {"section": "section", "claim": "claim", "expected": "paper", "peer": "
 _COLUMNS = {  # of deployments
     "label": "scheme", "messages": "messages", "share": "share", "seconds": "seconds",
     "throughput": "per second", "of_key": "of KG", "predicted_of_key": "predicted", "load": "load",
-    "of": "of", "rate": "rate", "growth": "growth", "latency_mean": "mean",
+    "of": "of", "rate": "rate", "late": "late", "latency_mean": "mean",
     "latency_p50": "p50", "latency_p95": "p95", "latency_p99": "p99", "latency_worker": "worst mean",
     "pairs": "pairs", "memory": "per key", "held": "held", "right": "right", "error": "error",
 }  # fmt: skip

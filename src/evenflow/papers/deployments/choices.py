@@ -29,6 +29,7 @@ _QUIET = (
     "only skew slows these workers down, so KG and PKG pay its full cost, whereas the paper's cluster had "
     "other bottlenecks as well"
 )
+_FLOOR = f"{common.FLOOR}: judged below"
 _CAPTION = (
     "Zipf, 10^4 keys, 1 ms per message; small: 12 workers, 4 sources, a micro-batch every 2.5 s, paper: 80, "
     f"48, 10 s. fill added. {common.STREAMED}"
@@ -51,8 +52,10 @@ EXPERIMENTS = [
     ),
     _figure("fig14", "Latency by skew", _CAPTION, _POINTS, common.latencies("z"),
         Claim("V-B Q4", "D-C's p99 is up to 60 percent below PKG's", "-60 percent",
-              common.best_cut("latency_p99", "D-C", "PKG", "z", 0.60, of="KG"), common.FLOOR),
+              common.best_cut("latency_p99", "D-C", "PKG", "z", 0.60, of="KG"), _FLOOR),
         Claim("V-B Q4", "D-C's p99 is up to 75 percent below KG's", "-75 percent",
-              common.best_cut("latency_p99", "D-C", "KG", "z", 0.75, of="KG"), common.FLOOR),
+              common.best_cut("latency_p99", "D-C", "KG", "z", 0.75, of="KG"), _FLOOR),
+        common.cut_above("p99", "D-C", "PKG", "z", 0.60, of="KG"),
+        common.cut_above("p99", "D-C", "KG", "z", 0.75, of="KG"),
     ),
 ]

@@ -16,12 +16,13 @@ NEAR_SHUFFLE = 0.9  # of shuffle grouping's throughput
 AT_SKEW = 2.0  # where that is judged
 NEAR_PREDICTION = 0.7  # of what the simulator predicts, relative to key grouping, or the inverse
 LITTLE = 0.15  # of an interval, for an empty micro-batch
-NO_GROWTH = 0.05  # of an interval, over those at one rate
+NO_GROWTH = 0.05  # of an interval, by which messages at a rate are late
 STREAMED = (
     "On Spark, as a stream: a paced source, a micro-batch for each interval, workers that sleep. Throughput "
-    "is the highest rate at which latency does not grow, by bisection to 3 percent. Latency is measured from "
-    "a message's creation to the end of its service, over all messages of 2 intervals at each rate; none can "
-    "be below the engine's own, that of the empty run. Warm-up: 5 intervals, and those of the bisection."
+    "is the highest rate at which latency does not grow, to 3 percent. Latency is measured from a message's "
+    "creation to the end of its service, over all messages of an interval at 0.5 and 0.8 of that rate, of "
+    "two at 0.95, and of one at 0.95 of KG's; none can be below the engine's own, that of the empty run. "
+    "Warm-up: 5 intervals, and those of the search."
 )
 FLOOR = (
     "a message waits for its micro-batch, under every scheme; only what lies above the empty run's latency "
@@ -85,6 +86,13 @@ def best_cut(column: str, mine: str, other: str, by: str, paper: float, **where:
     return r.at_least(found, 0.9 * paper, 0.05, lambda cut: f"{-cut:+.0%}")
 
 
+def cut_above(column: str, mine: str, other: str, by: str, paper: float, **where: Any) -> Claim:
+    """Return the rule that above the empty run's latency a value is lower by 0.9 of the paper's cut."""
+    rule = best_cut(f"above_{column}", mine, other, by, paper, **where)
+    text = f"above the empty run's, {mine}'s {column} is as far below {other}'s as the paper's in all"
+    return Claim(OURS, text, f"-{100 * paper:g} percent", rule)
+
+
 def near_shuffle(*labels: str) -> Claim:
     """Return the rule that schemes come within 10 percent of shuffle grouping's throughput."""
 
@@ -126,10 +134,10 @@ def little_overhead() -> Claim:
 
 
 def no_growth() -> Claim:
-    """Return the rule that at each rate the latency of the last interval is about that of the first."""
-    rule = r.at_most(r.largest("growth"), NO_GROWTH, text="{:+.1%} of an interval at most")
-    text = "mean latency does not grow at 0.5, 0.8 and 0.95 of the throughput"
-    return Claim(OURS, text, "< 5 percent of an interval", rule, _ENGINE)
+    """Return the rule that the messages of a window are served before the next micro-batch is due."""
+    rule = r.at_most(r.largest("late"), NO_GROWTH, text="{:.1%} of an interval late at most")
+    text = "latency does not grow at 0.5, 0.8 and 0.95 of the throughput: micro-batches are done in time"
+    return Claim(OURS, text, "< 5 percent of an interval late", rule, _ENGINE)
 
 
 def at_own_rate(t: Table) -> Table:

@@ -14,6 +14,8 @@ lane before. While the workers of one flow sleep, Spark has the cores for the ot
 from __future__ import annotations
 
 import math
+import os
+import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 AHEAD = 0.15  # seconds before a window begins in which its messages cannot be changed any more
-_LOOK = 0.05  # seconds between two looks at the query
+_LOOK = 0.05  # seconds between two looks for a new answer
+_STARTING = threading.Semaphore(os.cpu_count() or 1)
+_STARTS = "Initializing"  # the status of a query begins so
+_CHECK = 1.0  # seconds between two questions to Spark, which cost it processor time, whether the query runs
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,10 @@ class Flow:
         )
         writer = states.writeStream.foreachBatch(self._answer)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-        self.query = writer.trigger(processingTime=f"{timing.tick} milliseconds").start()
+        with _STARTING:  # Spark gives the Python process of a source ten seconds to start
+            self.query = writer.trigger(processingTime=f"{timing.tick} milliseconds").start()
+            while self.query.isActive and self.query.status["message"].startswith(_STARTS):
+                time.sleep(_LOOK)
 
     @property
     def sent(self) -> int:
@@ -114,14 +122,14 @@ class Flow:
         idle = (0,) * (first - len(self.pace.counts))
         self.pace = replace(self.pace, counts=(*self.pace.counts, *idle, *counts))
         self.pace.write(self.folder)
-        known = len(self.batches)
+        known, due = len(self.batches), now
         while sum(batch.messages for batch in self.batches) < self.sent:
-            if (failure := self.query.exception()) is not None:
-                raise EvenflowError(f"the query failed: {failure}")
-            if not self.query.isActive:
-                raise EvenflowError("the query was stopped, since another one failed.")
+            if time.time() >= due:
+                self._check()
+                due += _CHECK
             time.sleep(_LOOK)
-            self._look()
+            if max(self._answers, default=-1) > self._seen:
+                self._look()
         return self.batches[known:]
 
     def served(self) -> Served:
@@ -144,12 +152,19 @@ class Flow:
         """Take the aggregator's answer on a micro-batch."""
         self._answers[batch] = counted(aggregated(partials))
 
+    def _check(self) -> None:
+        """Raise an error unless the query runs."""
+        if (failure := self.query.exception()) is not None:
+            raise EvenflowError(f"the query failed: {failure}")
+        if not self.query.isActive:
+            raise EvenflowError("the query was stopped, since another one failed.")
+
     def _look(self) -> None:
         """Take over what the query says of its new batches; the first one may have no messages."""
         newest = self.query.lastProgress
         if newest is None or newest.batchId <= self._seen or newest.batchId not in self._answers:
             return
-        for found in self.query.recentProgress:
+        for found in [newest] if newest.batchId == self._seen + 1 else self.query.recentProgress:
             if found.batchId <= self._seen or not found.numInputRows:
                 continue
             self._seen = found.batchId

@@ -25,7 +25,7 @@ APPROACHES = [
 EVEN = 1.05  # times the tolerance, which chance may exceed
 PLACED = (*OURS, "fill")
 
-_POINTS = grid(approaches=[APPROACHES], z=at((0.5, 0.8), (0.1, 0.5, 0.8, 1.0)), domain=DOMAIN,
+_POINTS = grid(approaches=[APPROACHES], z=at(0.8, (0.1, 0.5, 0.8, 1.0)), domain=DOMAIN,
                rows=at(4000, 20_000), workers=at([[4, 5, 6]], [[4, 5, 6, 7, 8]]),
                batches=at(4, 8))  # fmt: skip
 
@@ -45,9 +45,9 @@ EXPERIMENTS = [
         "functions",
         "fig6",
         "Balance and migration as workers join a running query",
-        "`stateful` with 2000 keys, whose state, computation (0.2 ms per row) and communication are "
+        "`stateful` with 2000 keys, whose state, computation (1 ms per row) and communication are "
         "proportional to their frequency; four workers, then five, then six, with four micro-batches each. "
-        f"Values of the last one of the four; alpha = {ALPHA}. fill added.",
+        f"Values of the last one of the four; alpha = {ALPHA}. Small: z = 0.8; paper: 0.1 to 1. fill added.",
         _POINTS,
         Lines(
             x="workers",

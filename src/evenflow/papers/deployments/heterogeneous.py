@@ -83,6 +83,10 @@ def _over_key_text(found: dict[str, tuple[float, float]]) -> str:
     return f"{', '.join(texts)} of KG's"
 
 
+_WORST = (
+    "at a rate that KG can serve, only the messages of its busiest worker are late, a small part of all; how "
+    "late, above the empty run, is judged below"
+)
 _PAIRS = "the paper's percentages include the engine; memory here is (key, worker) pairs per key"
 _CAPTION = (
     "Small: 12 workers, 4 sources, 1 ms per message, a micro-batch every 2.5 s; paper: 24, 8, 0.1 to 1 ms, "
@@ -102,7 +106,10 @@ EXPERIMENTS = [
         Claim("7.2 Q4", "PKG, SG and CG beat KG in throughput and latency", "better",
               r.graded(_over_key,
                        lambda found: all(more > 1.05 and less < 0.95 for more, less in found.values()),
-                       text=_over_key_text), common.FLOOR),
+                       text=_over_key_text), _WORST),
+        Claim(OURS, "above the empty run's, their worst worker's mean latency is below KG's", "<= 0.95 of it",
+              r.each(r.below("above_worker", ("PKG", "SG", "CG"), "KG", "delay", factor=0.95, phase=EQUAL,
+                             of="KG"), "comparisons")),
         Claim("7.2 Q4", "memory of the cluster: KG 7, PKG and CG 8.5, SG 14 percent", "KG < PKG = CG < SG",
               r.graded(lambda t: _longest(t, "memory", phase=EQUAL),
                        lambda memory: memory_in_order(memory) and memory_alike(memory),
@@ -115,12 +122,15 @@ EXPERIMENTS = [
               r.each(r.all_of(r.below("throughput", _OTHERS, "CG", "delay", factor=1 / 0.98, phase=SLOW),
                               r.below("latency_mean", "CG", _OTHERS, "delay", factor=1.02, phase=SLOW,
                                       of="KG")),
-                     "comparisons of throughput and mean latency with KG, PKG and SG"), common.FLOOR),
+                     "comparisons of throughput and mean latency with KG, PKG and SG"), _WORST),
         Claim("7.2 Q4", "throughput up to 3.44 times KG's (abstract: 2)", ">= 2x",
               r.between(r.ratio("throughput", "CG", "KG", "delay", phase=SLOW), 2, 2 * 3.44, 1.05)),
         Claim("7.2 Q4", "latency up to 2 times better than KG's (abstract: 3.44)", ">= 2x",
               r.between(r.ratio("latency_mean", "KG", "CG", "delay", phase=SLOW, of="KG"), 2, 2 * 3.44, 1.05),
-              common.FLOOR),
+              _WORST),
+        Claim(OURS, "above the empty run's, the worst worker's mean latency is 2 times better", ">= 2x",
+              r.at_least(r.ratio("above_worker", "KG", "CG", "delay", phase=SLOW, of="KG"), 2, 1.05,
+                         "{:.2f}x")),
         common.near_prediction(),
     ),
     _figure("section8", "Applications",

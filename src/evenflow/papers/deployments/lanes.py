@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 LANES = 6
 EMPTY = 0.12  # of an interval, for a micro-batch without work, when an interval is chosen
-COLD, WARM = 7, 3  # windows of the first such query of a process, and of later ones
+EMPTY_WINDOWS = 3  # of messages that cost nothing, of which the last two are measured
+COLD = 6  # more windows before them, one at a time, when a process measures for the first time
 BROKER = "spark.evenflow.deployments.broker"  # setting of the session: HOST:PORT
-_EMPTY: dict[tuple[int, int], float] = {}  # seconds of a micro-batch without work, by workers and sources
+_EMPTY: dict[tuple[int, int, int], float] = {}  # seconds of one, by workers, sources and lanes
 
 
 def active_session() -> SparkSession:
@@ -55,20 +57,39 @@ def flow_kind(spark: SparkSession) -> type[Flow]:
     return TopicFlow
 
 
-def least_interval(spark: SparkSession, messages: Messages, cluster: Cluster, interval: float) -> float:
-    """Return seconds of which a micro-batch without work takes ``EMPTY``, as measured with ``interval``."""
-    size = cluster.workers, cluster.sources
+def least_interval(
+    spark: SparkSession, messages: Messages, cluster: Cluster, interval: float, lanes: int
+) -> float:
+    """Return seconds of which a micro-batch without work takes ``EMPTY``, as measured with ``interval``.
+
+    So many queries at once measure it, and the slowest counts; later on, those that ran since (`remember`).
+    """
+    size = cluster.workers, cluster.sources, lanes
     if size not in _EMPTY:
         window = round(float(cluster.capacity.sum()) * interval)
-        windows = WARM if _EMPTY else COLD
-        with tempfile.TemporaryDirectory(prefix="evenflow-empty-", ignore_cleanup_errors=True) as folder:
-            flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"), cluster.workers,
-                                    cluster.sources, Timing(interval))  # fmt: skip
-            try:
-                _EMPTY[size] = min(batch.seconds for batch in flow.run(*windows * [window])[-2:])
-            finally:
-                flow.stop()
+        cold = 0 if _EMPTY else COLD
+        found = []
+
+        def run(number: int, lane: int) -> None:
+            with tempfile.TemporaryDirectory(prefix="evenflow-empty-", ignore_cleanup_errors=True) as folder:
+                timing = Timing(interval, lane, lanes)
+                flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"),
+                                        cluster.workers, cluster.sources, timing)  # fmt: skip
+                try:
+                    for _ in range(cold):
+                        flow.run(window)
+                    found.append(min(batch.seconds for batch in flow.run(*EMPTY_WINDOWS * [window])[1:]))
+                finally:
+                    flow.stop()
+
+        Lanes(lanes, lanes, 0, shares=False, stop=partial(stop_queries, spark)).run(run)
+        _EMPTY[size] = max(found)
     return _EMPTY[size] / EMPTY
+
+
+def remember(cluster: Cluster, lanes: int, empty_seconds: float) -> None:
+    """Let the next interval depend on what micro-batches without work took the last queries of this size."""
+    _EMPTY[cluster.workers, cluster.sources, lanes] = empty_seconds
 
 
 def room(spark: SparkSession, cluster: Cluster) -> int:
@@ -86,6 +107,7 @@ class Lanes:
         self._rates: list[Future[float]] = [Future() for _ in range(phases)]
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._failed = threading.Event()
+        self._error: BaseException | None = None  # the first one
 
     def teller(self, number: int) -> Callable[[int, float], object]:
         """Return what a trial calls with the rate of each phase."""
@@ -117,17 +139,18 @@ class Lanes:
         with ThreadPoolExecutor(self.count) as pool:
             running = [pool.submit(one, number) for number in range(self.trials)]
             try:
-                done = wait(running, return_when=FIRST_EXCEPTION).done
+                wait(running, return_when=FIRST_EXCEPTION)
             except BaseException as error:  # an interrupt, here
                 self._fail(error)
                 raise
-        for future in done:
-            future.result()
+        if self._error is not None:
+            raise self._error
 
     def _fail(self, error: BaseException) -> None:
         """Let no trial begin, and end those that run or wait."""
         if self._failed.is_set():
             return
+        self._error = error
         self._failed.set()
         for rate in self._rates:
             if not rate.done():

@@ -27,7 +27,7 @@ from evenflow.spark.operators.stateful import stateful
 from evenflow.spark.state.processor import KeyedProcessor
 from evenflow.streams import Zipf
 
-SERVICE = 0.0002  # seconds of a row
+SERVICE = 0.001  # seconds of a row
 
 
 class Holding(KeyedProcessor):

@@ -7,10 +7,11 @@ query of its own (:mod:`.flow`), several at a time, and goes through this protoc
 1. Warm-up: three windows at the rate that the workers could serve in all, with messages that cost nothing.
    The faster of the last two is the *empty run*.
 2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
-3. Bisection: a rate is stable if a micro-batch is done before the next is due. Then no message waits for more
-   than one batch, and latency does not grow. If it is not, it gets a second chance: a stall is not the rate.
-4. Latency: two windows each at 0.5, 0.8 and 0.95 of the capacity, and at 0.95 of key grouping's, where all
-   schemes are stable and get the same messages. All of their messages count.
+3. Search, with two rates at a time: a rate is stable if a micro-batch is done before the next is due. Then no
+   message waits for more than one batch, and latency does not grow. If it is not, and took longer than the
+   paces so far explain, it gets a second chance: a stall is not the rate.
+4. Latency: a window each at 0.5 and 0.8 of the capacity, two at 0.95, one at 0.95 of key grouping's, where
+   all schemes are stable and get messages at the same rate. All of their messages count.
 
 If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in
 which reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95
@@ -40,10 +41,12 @@ from evenflow.papers.deployments.capacity import highest_stable
 from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.flow import Flow, Timing
 from evenflow.papers.deployments.lanes import (
+    EMPTY_WINDOWS,
     Lanes,
     active_session,
     flow_kind,
     least_interval,
+    remember,
     room,
     stop_queries,
 )
@@ -53,9 +56,10 @@ from evenflow.papers.experiment import Row
 from evenflow.schemes.base import Scheme
 
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
-WINDOWS = 2  # at each of them
+WINDOWS = (1, 1, 2)  # at each of them; one at key grouping's rate
 FIRST = 0.7  # of the predicted capacity, for the first guess
-CHANCES = 2  # of a rate to be stable
+CHANCES = 2  # of a rate to be stable, if a micro-batch took longer than its messages explain
+STALL = 1.04  # times what they explain
 ADAPTING = 6  # windows after speeds changed
 
 Subject = tuple[str, str, dict[str, Any]]  # label, scheme, parameters
@@ -82,17 +86,21 @@ def deployed(
 ) -> list[Row]:  # fmt: skip
     """Deploy every subject on these messages, key grouping first; ``interval`` is the least one."""
     spark = active_session()
-    least = max(interval, least_interval(spark, messages, cluster, interval))
+    count = max(1, min(room(spark, cluster), len(subjects)))
+    least = max(interval, least_interval(spark, messages, cluster, interval, count))
     speeds = phases or {"": [1.0] * cluster.workers}
     trials = [Trial(cluster, messages, least, speeds, *subject) for subject in subjects]
+    for trial in trials:  # not beside queries, which share the cores
+        trial.predict()
     trials.sort(key=lambda trial: trial.scheme.name != "key")
     shares = trials[0].scheme.name == "key"
-    lanes = Lanes(len(trials), room(spark, cluster), len(speeds), shares, stop=partial(stop_queries, spark))
+    lanes = Lanes(len(trials), count, len(speeds), shares, stop=partial(stop_queries, spark))
 
     def run(number: int, lane: int) -> None:
         trials[number].run(spark, Timing(least, lane, lanes.count), lanes.told, lanes.teller(number))
 
     lanes.run(run)
+    remember(cluster, count, max(trial.empty_seconds for trial in trials))
     same = min(trial.phases[0].end for trial in trials)
     rows = [row for trial in trials for row in trial.rows(same)]
     keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
@@ -116,6 +124,7 @@ class Level:
     rate: float
     first: int
     end: int
+    windows: int = 1
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,7 @@ class Trial:
     empty: Level = field(init=False)
     empty_seconds: float = field(init=False)
     machine_load: float = 0.0
+    predicted: list[float] = field(default_factory=list)  # by phase
     phases: list[Phase] = field(default_factory=list)
     served: Served = field(init=False)
 
@@ -151,22 +161,24 @@ class Trial:
         """The scheme; ``name`` may be an alias."""
         return ef.scheme(self.name, **self.parameters)
 
+    def predict(self) -> None:
+        """Find what its throughput should be without an engine."""
+        self.predicted = predicted_rates(
+            self.scheme, self.messages, self.cluster, self.interval, list(self.speeds.values())
+        )
+
     def run(self, spark: Any, timing: Timing, common: Common, found: Callable[[int, float], object]) -> None:
         """Go through the protocol in a query of its own; ``found`` is told the capacity of each phase."""
         cluster, self.machine_load = self.cluster, os.getloadavg()[0]
         self.interval = timing.interval
-        predicted = predicted_rates(
-            self.scheme, self.messages, cluster, self.interval, list(self.speeds.values())
-        )
         with tempfile.TemporaryDirectory(prefix="evenflow-stream-", ignore_cleanup_errors=True) as folder:
             flow = flow_kind(spark)(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
                                     cluster.sources, timing, cluster.seed)  # fmt: skip
             try:
                 whole = self._window(float(cluster.capacity.sum()))
-                flow.run(whole)
-                begin = flow.sent
-                self.empty_seconds = min(batch.seconds for batch in flow.run(whole, whole))
-                self.empty = Level(0.0, "own", whole / self.interval, begin, flow.sent)
+                batches = flow.run(*EMPTY_WINDOWS * [whole])
+                self.empty_seconds = min(batch.seconds for batch in batches[1:])
+                self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent, EMPTY_WINDOWS - 1)
                 if self.empty_seconds >= self.interval:
                     raise EvenflowError(
                         f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
@@ -175,45 +187,52 @@ class Trial:
                 for number, (name, speeds) in enumerate(self.speeds.items()):
                     flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
                     if number:
-                        slow = self._window(FIRST * min(speeds) * predicted[number])
+                        slow = self._window(FIRST * min(speeds) * self.predicted[number])
                         flow.run(*ADAPTING * [slow])
-                    capacity = self._capacity(flow, predicted[number])
+                    capacity = self._capacity(flow, self.predicted[number])
                     found(number, capacity)
                     own = [(load, "own", load * capacity) for load in (LOADS[-1:] if number else LOADS)]
+                    if (shared := common(number)) is not None and self.scheme.name != "key":
+                        own.append((LOADS[-1], "KG", LOADS[-1] * shared))
                     levels = self._levels(flow, own)
                     if self.scheme.name == "key":
                         levels.append(replace(levels[-1], of="KG"))
-                    elif (shared := common(number)) is not None:
-                        levels += self._levels(flow, [(LOADS[-1], "KG", LOADS[-1] * shared)])
-                    self.phases.append(Phase(name, capacity, predicted[number], levels, flow.sent))
+                    self.phases.append(Phase(name, capacity, self.predicted[number], levels, flow.sent))
                 self.served = flow.served()
             finally:
                 flow.stop()
 
     def _capacity(self, flow: Flow, predicted: float) -> float:
         """Return the highest stable rate."""
-        paces = [
-            batch.messages / max(batch.seconds - self.empty_seconds, 1e-3)
-            for batch in flow.run(*2 * [self._window(FIRST * predicted)])
-        ]
+        empty, interval = self.empty_seconds, self.interval
+        batches = flow.run(*2 * [self._window(FIRST * predicted)])
+        least = min((batch.seconds - empty) / batch.messages for batch in batches)  # seconds of a message
 
-        def stable(rate: float) -> bool:
-            window = self._window(rate)
-            return any(
-                max(batch.seconds for batch in flow.run(window)) <= self.interval for _ in range(CHANCES)
-            )
+        def stable(*rates: float) -> tuple[bool, ...]:
+            nonlocal least
+            windows = [self._window(rate) for rate in rates]
+            found = [False for _ in rates]
+            for _ in range(CHANCES):
+                batches = flow.run(*windows)
+                found = [one or batch.seconds <= interval for one, batch in zip(found, batches, strict=True)]
+                stalls = [batch.seconds > empty + STALL * least * batch.messages for batch in batches]
+                least = min(least, *((batch.seconds - empty) / batch.messages for batch in batches))
+                if not any(stall and not one for stall, one in zip(stalls, found, strict=True)):
+                    break
+            return tuple(found)
 
-        return highest_stable(stable, max(paces) * (1 - self.empty_seconds / self.interval))
+        return highest_stable(stable, (interval - empty) / max(least * interval, 1e-9))
 
     def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
         """Let messages come at some rates: share of a capacity, whose, messages per second."""
         sent = flow.sent
-        flow.run(*(self._window(rate) for *_, rate in rates for _ in range(WINDOWS)))
         levels = []
         for load, of, rate in rates:
-            end = sent + WINDOWS * self._window(rate)
-            levels.append(Level(load, of, rate, sent, end))
+            windows = WINDOWS[LOADS.index(load)] if of == "own" else 1
+            end = sent + windows * self._window(rate)
+            levels.append(Level(load, of, rate, sent, end, windows))
             sent = end
+        flow.run(*(self._window(level.rate) for level in levels for _ in range(level.windows)))
         return levels
 
     def rows(self, same: int) -> list[Row]:
@@ -242,7 +261,7 @@ class Trial:
             }
             named = {"phase": phase.name} if phase.name else {}
             costs = {} if number else {"messages": same, **balance}
-            found += [row | named | own | self._at(level) | costs for level in phase.levels]
+            found += [row | named | own | self._at(level, floor) | costs for level in phase.levels]
         return found
 
     def _balance(self, served: Served) -> Row:
@@ -258,17 +277,24 @@ class Trial:
             "standard_deviation": float(np.std(100 * loads / loads.sum())),
         }
 
-    def _at(self, level: Level) -> Row:
-        """Return the latencies at a rate; growth: of the mean, over its windows, as a share of a window."""
+    def _at(self, level: Level, floor: dict[str, float]) -> Row:
+        """Return the latencies at a rate, and what of them is above those of the empty run.
+
+        Late is by which share of an interval its last messages were served after the next batch was due:
+        if at all, latency grows.
+        """
         served = self._of(level)
-        window = (served.numbers - level.first) * WINDOWS // (level.end - level.first)
-        means = np.bincount(window, served.latencies) / np.bincount(window)
+        latency = self._latency(served)
+        between = self.interval * level.windows / (level.end - level.first)  # two messages
+        due = served.created.max() + between / 2 + self.interval
         return {
             "load": level.load,
             "of": level.of,
             "rate": level.rate,
-            "growth": float(means[-1] - means[0]) / self.interval,
-            **self._latency(served),
+            "late": max(0.0, float(served.finished.max() - due) / self.interval),
+            **latency,
+            "above_p99": latency["latency_p99"] - floor["latency_p99"],
+            "above_worker": latency["latency_worker"] - floor["latency_worker"],
         }
 
     def _of(self, level: Level) -> Served:
