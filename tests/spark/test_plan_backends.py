@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from evenflow.spark.routing.plan_sql import bucket_home, with_current_worker, wi
 from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.versions.placement import on_workers
 from plan.plans import plans, rows_for
+from spark.explained import explained
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +68,27 @@ def test_a_plan_that_a_planner_makes(spark: Any, tmp_path: Path) -> None:
     hashes, draws = rows_for(plan, 20_000, 5)
     found = on_spark(spark, tmp_path, plan, hashes, draws)
     assert found["sql"] == found["stream"] == plan.route(hashes, draws).tolist()
+
+
+@pytest.mark.parametrize("columns", [2, 120])
+def test_a_stream_plans_one_look_up_and_copies_none(spark: Any, tmp_path: Path, columns: int) -> None:
+    """Spark compiles up to 100 columns; beyond, it would copy a column with the plan into every row."""
+    plan = make_plan(5, np.array([1 << 60, 3 << 60, 5 << 61], np.uint64), [60, 30, 20], total=200)
+    control = Control(tmp_path)
+    assert write_plan(control, "op", 1, plan)
+    hashes, draws = rows_for(plan, 500, 1)
+    rows = spark.createDataFrame(pa.table({"h": hashes.view(np.int64), "u": draws}))
+    rows = rows.select("*", *(F.col("u").alias(f"c{number}") for number in range(2, columns)))
+    rows = rows.select("*", bucket_home(rows, plan, "h").alias("bucket"))
+    look_up = current_plan(spark, control, "op", plan.workers)
+    df = with_current_worker(rows, look_up, "h", F.col("bucket"), F.col("u"), "worker", "serial")
+    text = explained(df)
+    subqueries = set(re.findall(r"subquery#\d+", text))
+    assert ("AS __evenflow_plan#" in text) == (columns == 2)
+    assert len(subqueries) == 1 or columns == 120
+    found = df.toArrow()
+    assert found["worker"].to_pylist() == plan.route(hashes, draws).tolist()
+    assert df.columns == [*rows.columns, "worker", "serial"]
 
 
 def test_an_explained_frame_stays_short(spark: Any) -> None:
