@@ -66,7 +66,7 @@ def with_current_worker(
     _, _, found, draw_, plan = (quoted(name) for name in names.values())
     # first what Spark does not compile, so that it compiles the rest as one
     df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
-    if _is_compiled(df):  # then this copies nothing, and Spark plans one subquery per batch instead of ten
+    if is_compiled(df):  # then this copies nothing, and Spark plans one subquery per batch instead of ten
         df, look_up = df.select("*", look_up.alias(names["plan"])), F.col(plan)
     stored = {name: look_up[name] for name in _ARRAYS}
     df = _with_answer(df, stored, look_up["mask"], hashed, names)
@@ -74,7 +74,7 @@ def with_current_worker(
     return df.select("*", home.alias(worker), look_up["serial"].alias(serial)).drop(*names.values())
 
 
-def _is_compiled(df: DataFrame) -> bool:
+def is_compiled(df: DataFrame) -> bool:
     """Return whether Spark compiles steps over rows into one, and does not copy all columns at each step."""
     conf = df.sparkSession.conf
     few = _fields_in(df.schema) + _ADDED <= int(str(conf.get("spark.sql.codegen.maxFields", "100")))
