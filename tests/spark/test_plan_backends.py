@@ -56,7 +56,7 @@ def test_all_back_ends_choose_the_same_worker(
         assert Owners.of(plan).of_hashes(hashes.view(np.int64)).tolist() == expected
 
 
-def test_a_plan_that_a_planner_makes(spark: Any, tmp_path: Path) -> None:
+def test_a_plan_that_a_planner_makes(spark: Any, tmp_path: Path, compiled: None) -> None:
     rng = np.random.default_rng(3)
     keys = rng.integers(0, 2**64, 3000, np.uint64)
     tail = rng.integers(1, 30, 64 * 50)  # buckets that move
@@ -69,7 +69,9 @@ def test_a_plan_that_a_planner_makes(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [2, 120])
-def test_frames_that_spark_compiles_and_wider_ones(spark: Any, tmp_path: Path, columns: int) -> None:
+def test_frames_that_spark_compiles_and_wider_ones(
+    spark: Any, tmp_path: Path, compiled: None, columns: int
+) -> None:
     """Spark compiles up to 100 columns; beyond, it would copy a column with the plan into every row."""
     plan = make_plan(5, np.array([1 << 60, 3 << 60, 5 << 61], np.uint64), [60, 30, 20], total=200)
     control = Control(tmp_path)
