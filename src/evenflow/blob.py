@@ -23,6 +23,7 @@ MAGIC = b"evenflow"
 VERSION = 1
 _PREFIX = struct.Struct("<8sHI")
 _CHECKSUM = 16
+FRAME = _PREFIX.size, _CHECKSUM  # bytes before and after the JSON of a blob without arrays
 _KINDS = frozenset("biuf")
 
 Array = npt.NDArray[Any]

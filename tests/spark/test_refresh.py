@@ -20,8 +20,8 @@ from evenflow.plan.counted import Counted
 from evenflow.schemes.handover import STEADY_ROWS_PER_WORKER
 from evenflow.spark import balance, loads
 from evenflow.spark.replanning.batch_stats import BatchStats, plain
-from evenflow.spark.replanning.plan_datasource import PlanReader, plan_file
-from evenflow.spark.replanning.replanner import Replanner, read_plan
+from evenflow.spark.replanning.plan_source import plan_file, read_plan
+from evenflow.spark.replanning.replanner import Replanner
 from evenflow.spark.routing.placed import Placed
 from evenflow.testing import wait_for
 from extent import long
@@ -103,7 +103,8 @@ def test_a_hot_key_that_changes_is_followed_and_broken_plans_cost_one_batch(
         assert 1 <= watched.memory < 1.2
         plan.write_bytes(plan.read_bytes()[:-40])
         feed.give("second")
-        assert loads(feed.query).fallbacks >= 1
+        wait_for(lambda: loads(feed.query).fallbacks == 1, "the note of a fallback")
+        wait_for(lambda: len(list(feed.control.notes("plan"))) == feed.batches, "the next plan")
         feed.give("second")
     finally:
         feed.query.stop()
@@ -140,7 +141,8 @@ def test_control_in_an_object_store(spark: Any, tmp_path: Path, moto: S3Server, 
             assert sorted(own) == [("GET", f"control/{plan[0]}"), ("PUT", f"control/{plan[0]}")]
             feed.control.storage.put(plan[0], feed.control.storage.read(plan[0])[:-40])
             feed.give("second")
-            assert any("cannot be read" in note["why"] for note in feed.control.notes("fallback"))
+            wait_for(lambda: any(feed.control.notes("fallback")), "the note of a fallback")
+            assert all("cannot be read" in note["why"] for note in feed.control.notes("fallback"))
         else:
             assert plan == []
             assert list(feed.control.notes("fallback")) == []
@@ -181,7 +183,7 @@ def test_buckets_out_of_order_and_hot_keys_go_where_the_plan_says(spark: Any, tm
     try:
         for _ in range(2):
             feed.give("hot")
-        found = read_plan(feed.control, operator_of(feed.control.folder), WORKERS)
+        found, _ = read_plan(feed.control, operator_of(feed.control.folder), WORKERS)
     finally:
         feed.query.stop()
     feed.balance_of_batches(spark)
@@ -196,10 +198,10 @@ def test_buckets_out_of_order_and_hot_keys_go_where_the_plan_says(spark: Any, tm
 
 
 @pytest.mark.spark
-def test_a_stream_has_one_shuffle_and_one_broadcast(spark: Any, tmp_path: Path) -> None:
+def test_a_stream_has_one_shuffle_and_no_broadcast(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     stream = read_batches(spark, tmp_path / "source", "k string, v long")
-    assert exchanges(stream.transform(balance("k", 4, control=str(tmp_path / "control")))) == (1, 1)
+    assert exchanges(stream.transform(balance("k", 4, control=str(tmp_path / "control")))) == (1, 0)
     with pytest.raises(ef.EvenflowError, match="Spark does not sort streams"):
         stream.transform(balance("k", 4, order="sort"))
     with pytest.raises(ef.EvenflowError, match="pass the query"):
@@ -230,11 +232,10 @@ HOT, OTHER = 1 << 62, 3 << 62
 
 def test_plans_pass_through_the_control_directory(tmp_path: Path) -> None:
     made = replanner(tmp_path)
-    made.learn(seen(0, {HOT: 50_000}, 50_000))
-    rows = list(PlanReader(str(tmp_path), "op", WORKERS).read(None))
-    assert [row[0] for row in rows] == [HOT]
-    assert sorted(rows[0][1]) == sorted(made.plan.homes_of(HOT))
-    assert rows[0][4] == made.serial
+    made.learn(replace(seen(0, {HOT: 50_000}, 50_000), serial=made.serial))
+    found, why = read_plan(Control(tmp_path), "op", WORKERS)
+    assert found is not None
+    assert (found[0], found[1].homes_of(HOT), why) == (made.serial, made.plan.homes_of(HOT), "")
     again = replanner(tmp_path)  # as after a restart
     assert again.plan.homes_of(HOT) == made.plan.homes_of(HOT)
     assert again.serial > made.serial
@@ -261,18 +262,23 @@ def test_it_is_said_if_plans_come_too_late(
 
 def test_a_plan_that_is_broken_or_of_others_is_none_and_counted(tmp_path: Path) -> None:
     made = replanner(tmp_path)
-    made.learn(seen(0, {HOT: 50_000}, 50_000))
-    assert list(PlanReader(str(tmp_path), "op", 5).read(None)) == []
-    assert list(PlanReader(str(tmp_path), "else", WORKERS).read(None)) == []
-    (tmp_path / plan_file("op")).write_bytes(b"evenflow?")
-    assert list(PlanReader(str(tmp_path), "op", WORKERS).read(None)) == []
-    whys = [note["why"] for note in Control(tmp_path).notes("fallback")]
-    assert [any(word in why for why in whys) for word in ("8 workers", "missing", "cannot be read")] == [
-        True
-    ] * 3
-    assert read_plan(Control(tmp_path), "op", WORKERS) is None
-    made.learn(seen(1, {}))  # a batch without rows mends it
-    assert [row[0] for row in PlanReader(str(tmp_path), "op", WORKERS).read(None)] == [HOT]
+    control, path = Control(tmp_path), tmp_path / plan_file("op")
+    assert read_plan(control, "op", 5) == (None, "the plan is for 8 workers, not 5")
+    assert read_plan(control, "else", WORKERS) == (None, "planned/else.plan is missing")
+    for content, word in ((b"evenflow?", "cannot be read"), (None, "missing"), (path.read_bytes(), "Spark")):
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+        made.learn(seen(0, {HOT: 50_000}, 50_000))  # no row had the serial number of a plan
+        assert word in [note["why"] for note in control.notes("fallback")][-1]
+    made.learn(replace(seen(1, {HOT: 50_000}, 50_000), serial=made.serial))
+    assert len(list(control.notes("fallback"))) == 3
+    path.write_bytes(b"evenflow?")
+    made.learn(seen(2, {}))  # a batch without rows mends it
+    found, _ = read_plan(control, "op", WORKERS)
+    assert found is not None
+    assert found[1].keys.tolist() == [HOT]
 
 
 def test_a_new_hot_key_is_known_after_one_large_batch(tmp_path: Path) -> None:

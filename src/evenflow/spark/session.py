@@ -16,6 +16,8 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",  # the default of 200 suits clusters
     "spark.ui.showConsoleProgress": "false",
+    # over TCP, every Python task waits 40 ms for a delayed acknowledgement (since Spark 4.1)
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it walks the stack at every call
     # generous timeouts: on a busy machine, Python workers start and executors respond slowly
     "spark.python.authenticate.socketTimeout": "10m",

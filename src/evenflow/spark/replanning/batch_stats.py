@@ -108,13 +108,14 @@ def observe(
     keys: Sequence[KeyColumn],
     tail: Column | None = None,
     serial: Column | None = None,
+    drawn: Column | None = None,
 ) -> DataFrame:
     """Observe keys by hash, and rows by worker and by the home of their bucket (``tail``).
 
     In some batches, rows are also counted by the partition that Spark's own hashing gives them. The values of
     frequent keys come from a sample of the rows. Both can be switched off
     (:mod:`evenflow.spark.monitoring.switches`). Spark shows the metrics in the query's progress under these
-    names.
+    names. ``drawn`` is the draw of that sample, if the frame has it (`value_draw`).
     """
     spark, null = df.sparkSession, F.lit(None)
     nothing = F.max(null.cast("int"))  # an aggregate that costs nothing
@@ -127,8 +128,7 @@ def observe(
         by_hash = counts_by_worker(spark, F.expr(partition), workers)
     value = helper_name(df, "value")
     if logs_values(spark):
-        # not the draw that picks a home: by content, it is one number for all rows of some keys
-        drawn = F.expr(draw_by_position(0, VALUES, df.isStreaming))
+        drawn = value_draw(df) if drawn is None else drawn
         text = F.concat(
             F.lpad(F.hex(hashed), _HASH_DIGITS, "0"),
             F.left(F.to_json(F.expr(key_struct(keys))), F.lit(_VALUE_CHARACTERS)),
@@ -149,6 +149,12 @@ def observe(
         F.max(null.cast("bigint") if serial is None else serial).alias("plan"),
         F.max(F.lit(workers)).alias("workers"),
     ).drop(value)
+
+
+def value_draw(df: DataFrame) -> Column:
+    """Return the draw that picks the rows whose keys are looked at for their values."""
+    # not the one that picks a home: by content, it is one number for all rows of some keys
+    return F.expr(draw_by_position(0, VALUES, df.isStreaming))
 
 
 def _distinct(values: Column) -> Column:

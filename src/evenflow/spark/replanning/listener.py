@@ -23,7 +23,6 @@ from evenflow.control.directory import Control
 from evenflow.control.hot_keys import HotKeyNotes
 from evenflow.errors import own_sentence
 from evenflow.spark.replanning.batch_stats import BatchStats, HasHomes
-from evenflow.spark.replanning.plan_datasource import PlanSource
 from evenflow.spark.routing.router_snapshots import place_of, sweep
 
 log = logging.getLogger("evenflow.spark.replanning")
@@ -198,13 +197,8 @@ def batch_listener(spark: SparkSession) -> BatchListener:
 def observe_operator(
     spark: SparkSession, control: Control, operator: str, replanner: Learner | None = None
 ) -> str:
-    """Register an operator with the session's listener; return the name for its observed metrics.
-
-    Also register the data source that plans are read through.
-    """
+    """Register an operator with the session's listener; return the name for its observed metrics."""
     listener = batch_listener(spark)
-    if not listener.operators:
-        spark.dataSource.register(PlanSource)
     name = f"{OBSERVATION_PREFIX}{operator} {uuid4().hex[:8]}"
     listener.operators[name] = (control, operator, replanner)
     CONTROLS[name] = control

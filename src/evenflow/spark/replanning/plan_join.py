@@ -1,19 +1,19 @@
-"""Placement of a stream by its current plan: a broadcast join with the plan's data source."""
+"""Placement of a stream by its current plan."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.control.directory import Control, temporary_control_dir
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.operator_name import operator_name
-from evenflow.spark.replanning.batch_stats import observe
+from evenflow.spark.replanning.batch_stats import observe, value_draw
 from evenflow.spark.replanning.listener import observe_operator
-from evenflow.spark.replanning.plan_datasource import registered_format
+from evenflow.spark.replanning.plan_source import current_plan
 from evenflow.spark.replanning.replanner import Replanner
 from evenflow.spark.routing.key_columns import (
     KeyColumn,
@@ -21,7 +21,7 @@ from evenflow.spark.routing.key_columns import (
     key_hash,
     quoted,
 )
-from evenflow.spark.routing.plan_sql import bucket_home, with_worker
+from evenflow.spark.routing.plan_sql import bucket_home, with_current_worker, with_worker
 
 if TYPE_CHECKING:
     from evenflow.spark.routing.placed import Placed
@@ -73,54 +73,12 @@ def with_replanned_worker(
 ) -> DataFrame:
     """Return a streaming ``df`` with each row's worker by the plan current in its micro-batch."""
     name = observe_operator(df.sparkSession, replanner.control, replanner.operator, replanner)
-    names = {step: helper_name([*df.columns, worker], step) for step in ("hash", "tail", "serial")}
-    hash_, tail, serial = (F.col(name) for name in names.values())
-    hot_keys = current_plan(df.sparkSession, replanner.control, replanner.operator, replanner.workers)
-    rows = df.select("*", F.expr(key_hash(keys)).alias(names["hash"]))
+    steps = ("hash", "tail", "serial", "drawn")
+    names = {step: helper_name([*df.columns, worker], step) for step in steps}
+    hash_, tail, serial, drawn = (F.col(name) for name in names.values())
+    look_up = current_plan(df.sparkSession, replanner.control, replanner.operator, replanner.workers)
+    rows = df.select("*", F.expr(key_hash(keys)).alias(names["hash"]), value_draw(df).alias(names["drawn"]))
     rows = rows.select("*", bucket_home(df, replanner.plan, names["hash"]).alias(names["tail"]))
-    placed = with_joined_worker(rows, hot_keys, hash_, tail, draw, worker, names["serial"])
-    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, keys, tail, serial)
+    placed = with_current_worker(rows, look_up, quoted(names["hash"]), tail, draw, worker, names["serial"])
+    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, keys, tail, serial, drawn)
     return stats.drop(*names.values())
-
-
-def current_plan(spark: SparkSession, control: Control, operator: str, workers: int) -> DataFrame:
-    """Return the hot keys of the plan in a control directory, reread by every micro-batch."""
-    return (
-        spark.read.format(registered_format(spark, control.location))
-        .option("control", str(control.location))
-        .option("operator", operator)
-        .option("workers", str(workers))
-        .load()
-    )
-
-
-def with_joined_worker(
-    df: DataFrame,
-    hot_keys: DataFrame,
-    hashed: Column,
-    bucket: Column,
-    draw: Column | None,
-    worker: str,
-    serial: str,
-) -> DataFrame:
-    """Return ``df`` with each row's worker: a home of its hot key, or ``bucket``, the home of its bucket.
-
-    The steps for a hot key are those of :class:`evenflow.plan.table.PlanTable`. The column ``serial`` holds
-    the plan's serial number for rows of hot keys, and null for all others.
-    """
-    columns = ("hash", "below", "cut", "above")
-    steps = ("draw", *columns, "scaled", "cell")
-    names = {step: helper_name([*df.columns, worker, serial], f"plan_{step}") for step in steps}
-    draw_, key, below, cut, above, scaled, cell = (F.col(name) for name in names.values())
-    table = hot_keys.select(
-        *(F.col(column).alias(names[column]) for column in columns), F.col("serial").alias(serial)
-    )
-    home = F.when(scaled - cell < F.get(cut, cell), F.get(below, cell)).otherwise(F.get(above, cell))
-    return (
-        df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
-        .join(F.broadcast(table), hashed == key, "left")
-        .select("*", (draw_ * F.size(below)).alias(names["scaled"]))
-        .select("*", scaled.cast("int").alias(names["cell"]))
-        .select("*", F.when(key.isNotNull(), home).otherwise(bucket).alias(worker))
-        .drop(*names.values())
-    )

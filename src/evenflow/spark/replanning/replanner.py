@@ -2,7 +2,7 @@
 
 While a batch runs, ``observe`` counts its keys and the rows of each worker. A listener receives the counts,
 makes a plan that keeps previous homes where they still fit, and writes it to the control directory, where the
-query reads it (:mod:`evenflow.spark.replanning.plan_datasource`). A new hot key is therefore followed one or
+query reads it (:mod:`evenflow.spark.replanning.plan_source`). A new hot key is therefore followed one or
 two batches later.
 
 The homes of buckets are part of the query and fixed; hot keys fill the capacity that the tail leaves. The
@@ -17,9 +17,7 @@ import logging
 
 import numpy as np
 
-from evenflow.blob import Array
 from evenflow.control.directory import Control
-from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, UInt64Array
 from evenflow.plan import Plan, bucket_of
 from evenflow.plan.counted import Counted, hot_only
@@ -27,7 +25,7 @@ from evenflow.plan.explain import Difference, difference
 from evenflow.schemes.base import Scheme
 from evenflow.schemes.handover import STEADY_ROWS_PER_WORKER
 from evenflow.spark.replanning.batch_stats import BatchStats
-from evenflow.spark.replanning.plan_datasource import plan_file
+from evenflow.spark.replanning.plan_source import read_plan, write_plan
 from evenflow.spark.routing.key_counts import MIN_SAMPLED_ROWS
 
 log = logging.getLogger("evenflow.spark.replanning")
@@ -48,7 +46,7 @@ class Replanner:
         self.split = split
         self.seed = seed
         self.past = Counted()
-        self.serial, self.plan = read_plan(control, operator, first.workers) or (0, first)
+        self.serial, self.plan = read_plan(control, operator, first.workers)[0] or (0, first)
         if not np.array_equal(self.plan.buckets, first.buckets):
             self.plan = first  # the homes of buckets are part of the query and fixed while it runs
         self.tail: Float64Array = np.zeros(first.workers)  # share of the rows, averaged over tail_rows
@@ -65,9 +63,13 @@ class Replanner:
     def learn(self, stats: BatchStats) -> None:
         """Make and write the plan for the next batches."""
         if not stats.total:
-            if read_plan(self.control, self.operator, self.workers) is None:
+            if read_plan(self.control, self.operator, self.workers)[0] is None:
                 self.write()
             return
+        if stats.serial is None:
+            _, why = read_plan(self.control, self.operator, self.workers)
+            why = why or "Spark cannot read the plan"
+            self.control.note("fallback", operator=self.operator, batch=stats.batch, why=why)
         self._notice_late_plans(stats)
         self.past = blended(self.past, stats, self.workers)
         hot = hot_only(
@@ -129,28 +131,6 @@ class Replanner:
                 "cannot write the plan to %s; rows are placed by hash until it is writable",
                 self.control.location,
             )
-
-
-def write_plan(control: Control, operator: str, serial: int, plan: Plan) -> bool:
-    """Write a plan, with its hot keys in the form of the data source; return whether that succeeded."""
-    table = plan.table
-    arrays: dict[str, Array] = {
-        "keys": table.keys, "starts": table.starts, "below": table.below, "cut": table.cut,
-        "above": table.above,
-    }  # fmt: skip
-    header = {"serial": serial, "workers": plan.workers, "plan": plan.to_json()}
-    return control.write(plan_file(operator), "plan", header, arrays)
-
-
-def read_plan(control: Control, operator: str, workers: int) -> tuple[int, Plan] | None:
-    """Return the serial number and plan last written for an operator, or None."""
-    found = control.read(plan_file(operator), "plan")
-    try:
-        if found is not None and found[0]["workers"] == workers:
-            return int(found[0]["serial"]), Plan.from_json(found[0]["plan"])
-    except (EvenflowError, KeyError, TypeError, ValueError):
-        pass
-    return None
 
 
 def _reason(stats: BatchStats, plan: Plan, changes: Difference) -> str:

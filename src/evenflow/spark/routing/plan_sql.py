@@ -1,7 +1,8 @@
 """A compiled plan as Column expressions, evaluated without Python.
 
-The steps are those of :class:`evenflow.plan.table.PlanTable`, over its arrays
-(:mod:`evenflow.spark.stored_arrays`).
+The steps are those of :class:`evenflow.plan.table.PlanTable`, over its arrays. In batch these are
+:mod:`evenflow.spark.stored_arrays`; on a stream they come from a file that every micro-batch reads
+(:mod:`evenflow.spark.replanning.plan_source`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from evenflow.blob import Array
 from evenflow.kernels import Int64Array, UInt64Array
@@ -22,7 +24,12 @@ from evenflow.spark.routing.key_columns import helper_name, quoted
 from evenflow.spark.stored_arrays import stored_arrays
 
 _CELL_BITS = 21  # bits for the number of a key's homes
+_ADDED = 20  # columns and fields that placement adds to a frame, and more
 _LOOK_UP = ("hash", "slot", "found")  # the steps of finding a hot key
+_ARRAYS = {
+    "slots": "bigint", "listed": "bigint", "listed_answers": "bigint", "cuts": "double", "homes": "int",
+}  # fmt: skip
+LOOK_UP = ", ".join(["serial bigint", "mask bigint", *(f"{name} array<{_ARRAYS[name]}>" for name in _ARRAYS)])
 
 
 def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, worker: str) -> DataFrame:
@@ -35,24 +42,68 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     names = {step: helper_name([*df.columns, worker], step) for step in (*_LOOK_UP, "draw")}
     hash_, _, found, draw_ = (quoted(name) for name in names.values())
     table = plan.table
-    chosen = draw if table.splits else None
-    # for each hot key: its only home, or its first cell and the number of its cells
-    answers: Array = table.first_homes
-    arrays: dict[str, Array] = {}
-    if chosen is not None:
-        answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
-        arrays = {"cuts": table.cut, "homes": np.stack([table.below, table.above], axis=1).ravel()}
-    stored = stored_arrays(df.sparkSession, _answer_arrays(table.keys, table, answers) | arrays)
-    drawn = [] if chosen is None else [chosen.alias(names["draw"])]
-    df = _with_answer(df, stored, table, hashed, names, drawn)
-    home = F.col(found).cast("int")
-    if chosen is not None:
-        scaled = f"{draw_} * ({found} & {(1 << _CELL_BITS) - 1}L)"
-        at = f"int(shiftright({found}, {_CELL_BITS})) + int({scaled})"
-        is_above = F.when(F.expr(f"{scaled} % 1") < F.get(stored["cuts"], F.expr(at)), 0).otherwise(1)
-        home = F.get(stored["homes"], F.expr(f"2 * ({at})") + is_above)
+    if draw is None or not table.splits:
+        stored = stored_arrays(df.sparkSession, _answer_arrays(table.keys, table, table.first_homes))
+        df = _with_answer(df, stored, F.lit(table.mask), hashed, names)
+        home = F.col(found).cast("int")
+    else:
+        stored = stored_arrays(df.sparkSession, look_up_arrays(table))
+        df = _with_answer(df, stored, F.lit(table.mask), hashed, names, [draw.alias(names["draw"])])
+        home = _drawn_home(stored, found, draw_)
     home = F.when(F.col(found) >= 0, home).otherwise(bucket_home(df, plan, hash_))
     return df.select("*", home.alias(worker)).drop(*names.values())
+
+
+def with_current_worker(
+    df: DataFrame, look_up: Column, hashed: str, bucket: Column, draw: Column | None, worker: str, serial: str
+) -> DataFrame:
+    """Return ``df`` with each row's worker by the plan in ``look_up``, and the plan's ``serial`` number.
+
+    ``look_up`` is a struct of `LOOK_UP`. If it is null, rows go to ``bucket``, the home of their bucket.
+    """
+    steps = (*_LOOK_UP, "draw", "plan")
+    names = {step: helper_name([*df.columns, worker, serial], step) for step in steps}
+    _, _, found, draw_, plan = (quoted(name) for name in names.values())
+    # first what Spark does not compile, so that it compiles the rest as one
+    df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
+    if is_compiled(df):  # then this copies nothing, and Spark plans one subquery per batch instead of ten
+        df, look_up = df.select("*", look_up.alias(names["plan"])), F.col(plan)
+    stored = {name: look_up[name] for name in _ARRAYS}
+    df = _with_answer(df, stored, look_up["mask"], hashed, names)
+    home = F.when(F.col(found) >= 0, _drawn_home(stored, found, draw_)).otherwise(bucket)
+    return df.select("*", home.alias(worker), look_up["serial"].alias(serial)).drop(*names.values())
+
+
+def is_compiled(df: DataFrame) -> bool:
+    """Return whether Spark compiles steps over rows into one, and does not copy all columns at each step."""
+    conf = df.sparkSession.conf
+    few = _fields_in(df.schema) + _ADDED <= int(str(conf.get("spark.sql.codegen.maxFields", "100")))
+    return few and str(conf.get("spark.sql.codegen.wholeStage", "true")).lower() == "true"
+
+
+def _fields_in(kind: T.DataType) -> int:
+    """Return the number of fields that Spark counts in a type."""
+    if isinstance(kind, T.StructType):
+        return sum(_fields_in(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.MapType):
+        return _fields_in(kind.keyType) + _fields_in(kind.valueType)
+    return _fields_in(kind.elementType) if isinstance(kind, T.ArrayType) else 1
+
+
+def look_up_arrays(table: PlanTable) -> dict[str, Array]:
+    """Return what the look-up of a row's worker reads, if hot keys may be split."""
+    # for each hot key: its first cell and the number of its cells
+    answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
+    homes = np.stack([table.below, table.above], axis=1).ravel()
+    return _answer_arrays(table.keys, table, answers) | {"cuts": table.cut, "homes": homes}
+
+
+def _drawn_home(stored: dict[str, Column], found: str, draw: str) -> Column:
+    """Return the home of a hot key that a draw chooses among its cells."""
+    scaled = f"{draw} * ({found} & {(1 << _CELL_BITS) - 1}L)"
+    at = f"int(shiftright({found}, {_CELL_BITS})) + int({scaled})"
+    is_above = F.when(F.expr(f"{scaled} % 1") < F.get(stored["cuts"], F.expr(at)), 0).otherwise(1)
+    return F.get(stored["homes"], F.expr(f"2 * ({at})") + is_above)
 
 
 def with_answer(
@@ -61,7 +112,7 @@ def with_answer(
     """Return ``df`` with the hot key's entry in ``answers``, or -1, in the column ``answer``."""
     names = {step: helper_name([*df.columns, answer], step) for step in _LOOK_UP}
     stored = stored_arrays(df.sparkSession, _answer_arrays(keys, slots, answers))
-    df = _with_answer(df, stored, slots, hashed, names | {"found": answer})
+    df = _with_answer(df, stored, F.lit(slots.slots.size - 1), hashed, names | {"found": answer})
     return df.drop(names["hash"], names["slot"])
 
 
@@ -79,23 +130,22 @@ def _answer_arrays(keys: UInt64Array, slots: Slots | PlanTable, answers: Array) 
 
 
 def _with_answer(
-    df: DataFrame, stored: dict[str, Column], slots: Slots | PlanTable, hashed: str, names: dict[str, str],
+    df: DataFrame, stored: dict[str, Column], mask: Column, hashed: str, names: dict[str, str],
     drawn: Sequence[Column] = (),
 ) -> DataFrame:  # fmt: skip
     """Return ``df`` with a column for each step of a look-up: the key's hash, its slot, and its answer.
 
     Spark analyzes the whole plan anew for every frame that is made of another, so there are few steps.
     """
-    mask = slots.slots.size - 1
     hash_, slot = (quoted(names[step]) for step in ("hash", "slot"))
     held, answer = (F.get(stored["slots"], F.expr(at)) for at in (slot, f"{slot} + 1"))
     default_answer = F.lit(-1)
-    if slots.unslotted.size:
+    if "listed" in stored:
         number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
         default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
     df = df.select("*", *drawn, F.expr(hashed).alias(names["hash"]))
-    shift = F.get(stored["slots"], F.expr(f"3 * int({hash_} & {mask}L) + 2"))
-    place = (F.expr(f"shiftrightunsigned({hash_}, {UPPER})") + shift).bitwiseAND(F.lit(mask)).cast("int") * 3
+    shift = F.get(stored["slots"], F.col(hash_).bitwiseAND(mask).cast("int") * 3 + 2)
+    place = (F.expr(f"shiftrightunsigned({hash_}, {UPPER})") + shift).bitwiseAND(mask).cast("int") * 3
     df = df.withColumn(names["slot"], place)
     return df.withColumn(names["found"], F.when(held == F.col(hash_), answer).otherwise(default_answer))
 
@@ -131,7 +181,7 @@ def with_cells(
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
     arrays = _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values}
     stored = stored_arrays(df.sparkSession, arrays)
-    df = _with_answer(df, stored, plan.slots, hashed, steps, drawn)
+    df = _with_answer(df, stored, F.lit(plan.slots.slots.size - 1), hashed, steps, drawn)
     is_hot = f"{found} >= 0" if keyless is None else f"{found} >= 0 and not ({keyless})"
     mask = (1 << _CELL_BITS) - 1
     copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
