@@ -67,14 +67,14 @@ def test_every_scheme_decides_as_its_routers_do(rows: Any) -> None:
 
 @pytest.mark.parametrize("scan", [True, False], ids=["plain scan", "after a shuffle"])
 def test_balanced(rows: Any, scan: bool) -> None:
-    """Zipf 1.4 on 32 workers: 3 percent at most above the mean, every row once, the columns as they were."""
+    """Zipf 1.4 on 32 workers: 4 percent at most above the mean, every row once, the columns as they were."""
     given = rows if scan else rows.repartition(3)
     balanced = given.transform(balance("key", 32, mode="online"))
     assert balanced.columns == ["key", "number"]
     assert exchanges(balanced) == (1 if scan else 2, 0)
     counts = partitions(balanced)
     assert sum(counts) == ROWS
-    assert max(counts) <= 1.03 * ROWS / 32
+    assert max(counts) <= 1.04 * ROWS / 32
     assert balanced.groupBy("key").count().exceptAll(rows.groupBy("key").count()).isEmpty()
 
 
