@@ -376,8 +376,7 @@ def test_the_explained_plan_is_short_however_many_keys_are_hot(spark: Any, tmp_p
     stored = spark.read.csv(str(tmp_path / "rows"), header=True, inferSchema=True)
     text = explained(stored.transform(balance("customer", workers=64))).replace(str(tmp_path), "/data")
     assert "__evenflow_draw" in text  # a key is split
-    most = 3_000 if known.CLIENT >= known.HAS_REPARTITION_BY_ID else 3_100  # what stands in for it is longer
-    assert len(re.sub(r"#\d+", "#100", text)) < most  # numbers grow with the age of a session
+    assert len(re.sub(r"#\d+", "#100", text)) < 3_000  # numbers grow with the age of a session
 
 
 def test_the_baseline_is_sparks_own_repartition(spark: Any) -> None:
