@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from evenflow.errors import EvenflowError
@@ -42,6 +43,11 @@ class Storage(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.location)!r})"
+
+    @cached_property
+    def apart(self) -> Storage:
+        """The same storage, whose requests are counted apart from these."""
+        return type(self)(self.location)
 
     def take_requests(self) -> int:
         """Return the requests of this process since the last call."""

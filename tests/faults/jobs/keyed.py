@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from evenflow.spark import KeyedProcessor, read_state, stateful
 from evenflow.spark.session import local_session
-from evenflow.spark.state import commit_protocol
+from evenflow.spark.state import batch as batch_module
 from evenflow.spark.state.commit_protocol import MicroBatches
 from evenflow.spark.state.compaction import runs_to_merge
 from evenflow.spark.state.files import StateFile
@@ -160,13 +160,15 @@ def main(folder: Path, kills: dict[int, str], master: str) -> None:
         self: StateTable, committed: Committed, added: Iterable[StateFile], removed: Iterable[StateFile] = ()
     ) -> None:
         gone = list(removed)
-        point(committed.batch, "merging" if gone else "written")
+        for where in ("written", *["merging"] * bool(gone)):
+            point(committed.batch, where)
         commit(self, committed, added, gone)
-        point(committed.batch, "merged" if gone else "committed")
+        for where in ("committed", *["merged"] * bool(gone)):
+            point(committed.batch, where)
 
     MicroBatches.__call__ = calling  # type: ignore[method-assign]
     StateTable.commit = committing  # type: ignore[method-assign]
-    vars(commit_protocol)["runs_to_merge"] = partial(runs_to_merge, max_runs=RUNS)
+    vars(batch_module)["runs_to_merge"] = partial(runs_to_merge, max_runs=RUNS)
     settings = {"spark.sql.shuffle.partitions": 2, "spark.executor.memory": "512m"}
     spark = local_session(master, **settings)
     stream = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))

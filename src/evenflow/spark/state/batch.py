@@ -23,7 +23,7 @@ from evenflow.spark.monitoring.job_description import job_description
 from evenflow.spark.routing.key_columns import quoted
 from evenflow.spark.routing.plan_sql import with_worker
 from evenflow.spark.state.batch_time import BatchTime
-from evenflow.spark.state.compaction import needed_by
+from evenflow.spark.state.compaction import needed_by, runs_to_merge
 from evenflow.spark.state.continuity import Step
 from evenflow.spark.state.files import DamagedFile, StateFile
 from evenflow.spark.state.owner_lookup import Owners
@@ -61,6 +61,7 @@ class Batch:
         self.batch = step.batch
         self.last = table.committed
         self.decision: Decision | None = None
+        self.merged: dict[str, Any] | None = None  # what the log says of files that were merged
         self.requests = requests
 
     def run(self) -> Committed:
@@ -69,10 +70,17 @@ class Batch:
         plan = ownership.plan
         files = self.table.files()
         clock = self._clock()
-        spec = self._task_spec(plan, before, files, clock)
+        merging = runs_to_merge(files)
+        spec = self._task_spec(plan, before, files, merging, clock)
         reports = self._process(spec, plan)
         committed = self._committed(reports, ownership, plan, before, requests, clock)
-        self.table.commit(committed, [report.state for report in reports if report.state is not None])
+        written = [report.state for report in reports if report.state is not None]
+        self.table.commit(committed, written, merging)
+        if merging:
+            self.merged = {
+                "event": "merged", "batch": self.batch, "files": len(merging), "into": len(written),
+                "rows": sum(file.rows for file in merging), "left": sum(file.rows for file in written),
+            }  # fmt: skip
         return committed
 
     def _owners(self) -> tuple[Plan | None, Ownership, dict[str, int]]:
@@ -121,7 +129,12 @@ class Batch:
         return BatchTime(config.processor.clock, now, watermark, config.event_time, config.late)
 
     def _task_spec(
-        self, plan: Plan, before: Plan | None, files: list[StateFile], clock: BatchTime
+        self,
+        plan: Plan,
+        before: Plan | None,
+        files: list[StateFile],
+        merging: list[StateFile],
+        clock: BatchTime,
     ) -> TaskSpec:
         config, owners = self.config, Owners.of(plan)
         previous = None if before is None else Owners.of(before)
@@ -139,6 +152,7 @@ class Batch:
             files=tuple(files),
             needed=needed_by(files, owners),
             time=clock,
+            merging=tuple(merging),
             log_values=config.log_values,
         )
 

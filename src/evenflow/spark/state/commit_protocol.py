@@ -2,11 +2,12 @@
 
 1. Open the table and compare it with the checkpoint (:mod:`evenflow.spark.state.continuity`). If the batch is
    already committed, go to step 5; if it does not follow the committed one, refuse it.
-2. Workers process their rows and write state and output files with unique names.
+2. Workers process their rows and write state and output files with unique names. If there are many state
+   files, the newest ones are merged into those that are written.
 3. Collect the names, which only successful tasks report.
 4. Commit the files, the batch number, the names of the outputs and the owners for the next batch.
 5. Pass the staged outputs to the sink.
-6. Compact files if there are many, and return, so that Spark commits the batch as well.
+6. Sweep the files that were merged, and return, so that Spark commits the batch as well.
 
 After a kill at any point, the next run finds either the previous batch or this one, complete. All it needs is
 in the table and the control directory, never in this process, which on Spark Connect is a different one.
@@ -19,21 +20,20 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from evenflow.blob import write_blob
 from evenflow.control.decisions import log_decisions
 from evenflow.control.directory import OWNERS, Control
 from evenflow.control.hot_keys import HotKeyNotes
 from evenflow.errors import EvenflowError
 from evenflow.owners import Ownership
-from evenflow.spark.monitoring.job_description import job_description
-from evenflow.spark.state.batch import Batch, collect_reports, run_without_rows
-from evenflow.spark.state.compaction import FileMerge, needed_by, runs_to_merge
+from evenflow.spark.state.batch import Batch
 from evenflow.spark.state.continuity import RequestedBatch, next_step, requested_batch
 from evenflow.spark.state.lease import take_lease
-from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.state.query_config import QueryConfig
 from evenflow.spark.state.staged_outputs import ReadFiles
 from evenflow.spark.state.table import Committed, StateTable
@@ -68,9 +68,8 @@ class MicroBatches:
         self._logged: set[str] | None = None  # identities of commits that are in the log
         self._hot_keys: HotKeyNotes | None = None
         self._plan_found = False
-        self._events: list[dict[str, Any]] = []  # to be logged with the next batch
+        self._planned: dict[str, Any] | None = None  # a plan to be written by `_look_after`
         self._counted: dict[str, int] = {}  # requests by place, at the last commit
-        self._tasks_requests = 0  # of tasks that ran since then: merged files, outputs
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None, "_requested": None}
@@ -84,8 +83,15 @@ class MicroBatches:
             if lease.contested:
                 table.claim()
             self._table = table
-            lease.on_beat = table.look_after if not config.root.is_local else None
+            lease.on_beat = None if config.root.is_local else partial(self._look_after, table)
         return self._table
+
+    def _look_after(self, table: StateTable) -> None:
+        """Do beside the batches what no batch needs, in the thread that renews the lease."""
+        table.look_after()
+        header, self._planned = self._planned, None
+        if header is not None:
+            Control(self.config.control).storage.apart.put(OWNERS, write_blob("plan", header, {}))
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Run one micro-batch; if the query is stopped meanwhile, raise an error that Spark recognises."""
@@ -112,15 +118,18 @@ class MicroBatches:
         if not self._finished:
             table.check_newest()
             table.sweep()  # not before the comparison: a rewind may need these files
+        merged = None
         if step is None and committed is not None:
             check_staged(table.storage, committed)
         else:
             assert step is not None
-            committed = Batch(self.config, table, df, step, self.elapsed, self._requests).run()
+            running = Batch(self.config, table, df, step, self.elapsed, self._requests)
+            committed, merged = running.run(), running.merged
         assert committed is not None
-        self._log_batch(committed, table)
+        self._log_batch(committed, table, merged)
         self.emit(df.sparkSession, committed)
-        self.merge(df.sparkSession, table)
+        if merged is not None:
+            table.sweep()
         self._finished = time.monotonic()
         self._requested = requested
 
@@ -134,7 +143,7 @@ class MicroBatches:
         places = (self.config.root, self.config.control)
         now = {str(place): open_storage(place).requests for place in places}
         made = sum(now.values()) - sum(self._counted.get(place, 0) for place in now)
-        made, self._counted, self._tasks_requests = made + self._tasks_requests, now, 0
+        self._counted = now
         return made
 
     def emit(self, spark: SparkSession, committed: Committed) -> None:
@@ -147,44 +156,10 @@ class MicroBatches:
             outputs = spark.createDataFrame([], self.config.output)
         self.sink(outputs, committed.batch)
 
-    def merge(self, spark: SparkSession, table: StateTable) -> None:
-        """Merge state files if there are many, and sweep unreferenced ones."""
-        files = table.files()
-        chosen = runs_to_merge(files)
-        committed = table.committed
-        if not chosen or committed is None:
-            return
-        owners = Owners.of(Ownership.from_json(committed.ownership, self.config.scheme).plan)
-        work = FileMerge(
-            self.config.root,
-            table.epoch,
-            tuple(self.config.state.key_names),
-            tuple(chosen),
-            needed_by(chosen, owners),
-            owners,
-            drop_removed=len(chosen) == len(files),
-        )
-        with job_description(spark, f"evenflow: {self.config.name}, merge {len(chosen)} state files"):
-            reports = collect_reports(run_without_rows(spark, owners.workers, work), table)
-        self._tasks_requests += sum(report.requests for report in reports)
-        merged = [report.state for report in reports if report.state is not None]
-        table.commit(committed, merged, chosen)
-        swept, control = table.sweep(), Control(self.config.control)
-        self._events.append(
-            {
-                "event": "merged", "batch": committed.batch, "files": len(chosen), "into": len(merged),
-                "rows": sum(file.rows for file in chosen), "left": sum(file.rows for file in merged),
-                "swept": swept,
-            }
-        )  # fmt: skip
-        if control.location.is_local:  # otherwise with the next batch: every note is a request
-            control.note_all(self._events)
-            self._events = []
-
-    def _log_batch(self, committed: Committed, table: StateTable) -> None:
+    def _log_batch(self, committed: Committed, table: StateTable, merged: dict[str, Any] | None) -> None:
         """Write a batch to the log, unless it was written before a kill."""
         control = Control(self.config.control)
-        events, self._events = self._events, []
+        events = list[dict[str, Any]]()
         if self._logged is None:
             self._logged = {note.get("commit", "") for note in control.notes("batch")}
             events.append(
@@ -201,6 +176,7 @@ class MicroBatches:
                 log.warning("accept_gap: %s", committed.gap["why"])
             self._write_plan(control, committed)
             events += log_decisions(control, _decisions(committed))
+            events += [] if merged is None else [merged]
         if events:
             control.note_all(events)
 
@@ -233,11 +209,14 @@ class MicroBatches:
 
     def _write_plan(self, control: Control, committed: Committed) -> None:
         """Write the plan for the next batch to the control directory if it is a new one, to be explained."""
-        changed = any(decision["adopted"] for decision in committed.decisions)
+        changed = any(decision["adopted"] for decision in committed.decisions) or not self._finished
         if changed or not self._has_plan(control):
             plan = Ownership.from_json(committed.ownership, self.config.scheme).plan
             header = {"serial": committed.batch, "workers": plan.workers, "plan": plan.to_json()}
-            self._plan_found = control.write(OWNERS, "plan", header, {})
+            if self._finished and not (self.config.root.is_local or control.location.is_local):
+                self._planned = header
+            else:
+                self._plan_found = control.write(OWNERS, "plan", header, {})
 
 
 def _decisions(committed: Committed) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -100,9 +100,13 @@ def outdated(entries: Mapping[str, float], cut: float) -> list[str]:
     >>> len(outdated(log, 3.0)), [name[-7:] for name in outdated(log, 4.0)]
     (0, ['00.json', '01.json', '02.json'])
     """
-    before = [name for name, when in entries.items() if ".checkpoint." in name and when < cut]
-    first = max((_version(name) for name in before), default=0)
+    first = last_checkpoint(name for name, when in entries.items() if when < cut)
     return [name for name in entries if _version(name) < first]
+
+
+def last_checkpoint(entries: Iterable[str]) -> int:
+    """Return the version of the last checkpoint among the entries of a log; 0 if there is none."""
+    return max((_version(name) for name in entries if ".checkpoint." in name), default=0)
 
 
 def _version(name: str) -> int:

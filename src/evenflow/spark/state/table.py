@@ -3,8 +3,10 @@
 There is one commit per micro-batch: the state files of all workers, an application transaction with the batch
 number, and as metadata all that a restart needs (staged outputs, owners, watermark). A commit creates the
 next entry of the log, if absent, in one request; of two concurrent drivers one fails. A later commit without
-a batch (merged files, another holder) repeats the metadata, so the newest commit always has it. The table is
-read when it is opened; what follows is known from this process's own commits.
+a batch (another holder, a rewind) repeats the metadata, so the newest commit always has it. The table is
+read when it is opened; what follows is known from this process's own commits. In an object store, what no
+batch needs is done beside them, in the thread that renews the lease: checkpoints of the log, listings, and
+the removal of files.
 
 Delta's vacuum neither removes files that were never committed nor spares files that are about to be; files
 are therefore swept here, while no task of the query can be writing, and never those of a later holder.
@@ -15,6 +17,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator
@@ -27,11 +30,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from evenflow.errors import EvenflowError, first_line
-from evenflow.spark.state.delta_checkpoint import declaration, outdated, write_checkpoint
+from evenflow.spark.state.delta_checkpoint import declaration, last_checkpoint, outdated, write_checkpoint
 from evenflow.spark.state.files import FOLDER, DamagedFile, StateFile, epoch_of, read_footer
 from evenflow.spark.state.schema import StateLayout
 from evenflow.spark.state.staged_outputs import OUTPUTS
-from evenflow.storage import Storage, StorageError, open_storage
+from evenflow.storage import Storage, StorageError
 from evenflow.storage.base import at_once
 from evenflow.storage.delta import delta_options
 from evenflow.storage.object_store import explained
@@ -40,7 +43,7 @@ APPLICATION = "evenflow"
 VERSION = 1
 _LOG = "_delta_log"
 _LAST = f"{_LOG}/_last_checkpoint"
-_CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
+CHECKPOINT_EVERY = 20  # commits; bounds the number of log files read to open the table
 _LIST_EVERY = 50  # sweeps, after which an object store is listed
 _CREATIONS = 4  # attempts at creating the table
 _CLAIMS = 5  # attempts at committing an epoch while the holder before still commits
@@ -111,6 +114,9 @@ class StateTable:
         self._outputs: list[str] = []  # staged by batches before the last
         self._strays: tuple[list[str], list[str]] = ([], [])  # state files and outputs in the last listing
         self._unlisted = 0  # sweeps since then
+        self._doomed: set[str] = set()  # to be removed by `look_after`
+        self._is_checkpoint_due = False
+        self._changing = threading.Lock()  # what a checkpoint writes down
         self._newest_gone = False
         self._open()
 
@@ -167,7 +173,7 @@ class StateTable:
                         configuration={
                             "delta.logRetentionDuration": interval,
                             "delta.deletedFileRetentionDuration": interval,
-                            "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
+                            "delta.checkpointInterval": str(CHECKPOINT_EVERY),
                         },
                         storage_options=delta_options(self.root),
                     )
@@ -197,15 +203,19 @@ class StateTable:
             )
 
     def look_after(self) -> None:
-        """See to an object store beside the batches: for `check_newest` and, now and then, for `sweep`."""
+        """Do beside the batches what an object store needs: see `check_newest`, `commit` and `sweep`."""
         self.look_for_newest()
         if self._unlisted >= _LIST_EVERY:
             self._list()
+        if self._is_checkpoint_due and not self._newest_gone:
+            self._checkpoint()
+        doomed, self._doomed = self._doomed, set()
+        self.storage.apart.delete(doomed)
 
     def look_for_newest(self) -> None:
         """See whether the newest version's log entry is there, for `check_newest`."""
-        version, apart = self.version, open_storage(self.root / _LOG)  # its requests are no batch's
-        is_gone = not apart.exists(_entry(version).removeprefix(f"{_LOG}/"))
+        version = self.version
+        is_gone = not self.storage.apart.exists(_entry(version))
         self._newest_gone = is_gone and version == self.version
 
     def check_newest(self, ask: bool = True) -> None:
@@ -288,8 +298,20 @@ class StateTable:
         content = "\n".join(json.dumps(action) for action in actions).encode()
         if not self.storage.create(_entry(self.version + 1), content):
             return False
+        with self._changing:
+            self._replace(committed, added, removed, now / 1000)
+        if self.version % CHECKPOINT_EVERY == 0:
+            self._is_checkpoint_due = True
+            if self.root.is_local:
+                self._checkpoint()
+        return True
+
+    def _replace(
+        self, committed: Committed | None, added: list[StateFile], removed: list[StateFile], now: float
+    ) -> None:
+        """Make the version that was appended the newest one known here."""
         self.version += 1
-        self._entries[_entry(self.version)] = now / 1000
+        self._entries[_entry(self.version)] = now
         staged = set() if committed is None else {output["name"] for output in committed.outputs}
         if self.committed is not None:
             self._outputs += [one["name"] for one in self.committed.outputs if one["name"] not in staged]
@@ -300,10 +322,7 @@ class StateTable:
         self.footers |= {file.name: file for file in added}
         self.footers = {name: file for name, file in self.footers.items() if name in self.live}
         if self._retired is not None:
-            self._retired |= dict.fromkeys(gone, now / 1000)
-        if self.version % _CHECKPOINT_EVERY == 0:
-            self._checkpoint()
-        return True
+            self._retired |= dict.fromkeys(gone, now)
 
     def _checkpoint(self) -> None:
         """Write down the whole version, and remove old log entries; the next time if it fails."""
@@ -312,32 +331,39 @@ class StateTable:
                 table = open_table(self.storage, self.version)
                 table.create_checkpoint()
                 table.cleanup_metadata()
+                self._is_checkpoint_due = False
                 return
-            now = time.time()
-            transaction = None if self.committed is None else _transaction(self.committed, int(now * 1000))
+            now, apart = time.time(), self.storage.apart
+            with self._changing:
+                self._is_checkpoint_due = False
+                known = None if self.committed is None else _transaction(self.committed, int(now * 1000))
+                version, live, retired = self.version, dict(self.live), dict(self._retired)
             written = write_checkpoint(
-                self.storage, self.version, self._declared, transaction, self.live, self._retired,
-                int(now * 1000),
+                apart, version, self._declared, known, live, retired, int(now * 1000)
             )  # fmt: skip
-            self._entries[written] = now
-            names = outdated(self._entries, now - self.keep)
-            self.storage.delete(names)
-            for name in names:
-                del self._entries[name]
+            with self._changing:
+                self._entries[written] = now
+                names = outdated(self._entries, now - self.keep)
+            apart.delete(names)
+            with self._changing:
+                for name in names:
+                    del self._entries[name]
 
     def sweep(self) -> int:
         """Remove state files that no retained version needs, and outputs but the last; return how many.
 
         Called while no task of this query runs. A task of a killed query may still be writing, but its files
-        are never committed. Files of a later holder, whom this process does not know of, are left alone. In
-        an object store, what this process knows of is removed; what only a listing finds, the files of tasks
-        that failed, when there has been one (`look_after`).
+        are never committed. Files of a later holder, whom this process does not know of, are left alone. The
+        first time, everything there is gets listed. From then on, an object store keeps what was swept until
+        `look_after`, which also lists now and then, for the files of tasks that failed.
         """
         now = time.time()
-        known = list[str](self._retired or [])
+        known, is_first = list[str](self._retired or []), self._retired is None
         if self._retired is None:
             self._retired = self._read_retired()
             self._list()
+            if self.version - last_checkpoint(self._entries) >= CHECKPOINT_EVERY:
+                self._checkpoint()  # earlier runs were too short for it
         elif self.root.is_local:
             self._list()
             known = []
@@ -352,7 +378,11 @@ class StateTable:
             and now - self._retired.get(name, 0.0) > self.keep
         }
         outputs = {name for name in staged if name not in needed and epoch_of(name) <= self.epoch}
-        self.storage.delete({*swept, *outputs, *self._outputs})
+        gone = {*swept, *outputs, *self._outputs}
+        if is_first or self.root.is_local:
+            self.storage.delete(gone)
+        else:
+            self._doomed |= gone
         self._outputs = []
         for folder in (FOLDER, OUTPUTS):
             self.storage.remove_drafts(folder)
@@ -361,11 +391,8 @@ class StateTable:
 
     def _list(self) -> None:
         """List state files and outputs; of an object store, the requests are no batch's."""
-        found = list[list[str]]()
-        for folder in (FOLDER, OUTPUTS):
-            names = (entry.name for entry in open_storage(self.root / folder).entries())
-            found.append([f"{folder}/{name}" for name in names])
-        files, outputs = found
+        apart = self.storage.apart
+        files, outputs = ([entry.name for entry in apart.entries(folder)] for folder in (FOLDER, OUTPUTS))
         self._strays = [name for name in files if name.endswith(".parquet")], outputs
         self._unlisted = 0
 

@@ -1,4 +1,4 @@
-"""The report of a worker's task in a micro-batch or a compaction: one row with a column of JSON."""
+"""The report of a worker's task in a micro-batch: one row with a column of JSON."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 Rows arrive sorted by the key's hash and the key, and are split where the key changes. The state of a group of
 keys is looked up at once, the processor runs key by key, and at the end the touched keys are written to a new
-state file and the outputs to another. Both have unique names and count only once the driver commits them, so
-a task that dies or runs twice leaves only a file that is swept later.
+state file and the outputs to another. If files are to be merged, their rows of the worker's keys go into the
+same state file. Both files have unique names and count only once the driver commits them, so a task that dies
+or runs twice leaves only a file that is swept later.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from evenflow.spark.grouped.runs import (
 from evenflow.spark.state.batch_time import BatchTime
 from evenflow.spark.state.files import (
     NEVER,
+    Cache,
     DamagedFile,
     RowGroup,
     StateFile,
     StateReader,
     forget_copies,
+    newest_rows,
     write_state,
 )
 from evenflow.spark.state.frequent_keys import FrequentKeys
@@ -102,6 +105,7 @@ class TaskSpec:
     files: tuple[StateFile, ...]
     needed: tuple[tuple[int, ...], ...]  # per worker: indices of the files that may hold its keys
     time: BatchTime
+    merging: tuple[StateFile, ...] = ()  # merged with what this batch writes
     log_values: bool = True  # of hot keys
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -326,15 +330,37 @@ class Task:
         return {"keys": rows.num_rows, "bytes": rows.nbytes}
 
     def _write(self) -> StateFile | None:
-        """Write the touched keys, sorted by hash."""
-        if not self.written:
+        """Write the touched keys, and those of files to be merged, sorted by hash."""
+        table = pa.Table.from_batches(self.written) if self.written else None
+        first = last = self.spec.batch
+        if self.spec.merging:
+            first = min(file.first for file in self.spec.merging)
+            table = self._merged(table)
+        if table is None or not table.num_rows:
             return None
-        table = pa.Table.from_batches(self.written)
         hashes = table.column(HASH).to_numpy()
         if (hashes[1:] < hashes[:-1]).any():
             table = table.take(pa.array(np.argsort(hashes, kind="stable")))
-        batch = self.spec.batch
-        return write_state(self.storage, table.combine_chunks(), batch, batch, self.worker, self.spec.epoch)
+        return write_state(self.storage, table.combine_chunks(), first, last, self.worker, self.spec.epoch)
+
+    def _merged(self, written: pa.Table | None) -> pa.Table | None:
+        """Return the newest row of each of the worker's keys in the files to be merged and in ``written``."""
+        began, spec, owners = time.perf_counter(), self.spec, self.spec.owners
+        # read apart: what is merged now is not needed again
+        reader = StateReader(self.storage, spec.merging, spec.state.key_names, Cache(0))
+
+        def own(hashes: Hashes) -> Bools:
+            return owners.of_hashes(hashes) == self.worker
+
+        rows = reader.newest(owners.state_buckets(self.worker), own)
+        if rows is None:
+            rows = written
+        elif written is not None:
+            rows = newest_rows(pa.concat_tables([written, rows]), spec.state.key_names)
+        if rows is not None and len(spec.merging) == len(spec.files):
+            rows = rows.filter(pc.invert(rows.column(REMOVED)))  # no older row of such a key is left
+        self.waited += time.perf_counter() - began  # which does not reflect the worker's speed
+        return rows
 
 
 def _key_values(keys: Sequence[pa.Array]) -> list[Any]:
