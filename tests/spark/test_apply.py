@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pandas as pd
@@ -254,3 +255,16 @@ def test_keys_that_python_cannot_take_are_balanced_and_refused_elsewhere(spark: 
 
 def one_row(group: Any) -> Any:
     return group.slice(0, 1)
+
+
+def test_what_a_python_worker_has_loaded_is_left_out_of_its_collections(spark: Any) -> None:
+    """Spark collects garbage after every task; over all that is loaded, it takes longer than many a task."""
+
+    def left_out(group: pa.Table) -> pa.Table:
+        return pa.table({"k": group["k"].slice(0, 1), "objects": [gc.get_freeze_count()]})
+
+    df = spark.range(100).selectExpr("id % 5 as k", "id")
+    objects = [row["objects"] for row in apply(df, "k", left_out, "k long, objects long", 3).collect()]
+    assert len(objects) == 5
+    assert min(objects) > 10_000
+    assert gc.get_freeze_count() < 10_000  # not in the driver

@@ -196,6 +196,40 @@ def test_values_of_any_type_become_columns_and_come_back(keys: list[pa.Array]) -
         assert str(to_array(to_values(key), key.type).to_pylist()) == str(key.to_pylist())
 
 
+ODD = [
+    0,
+    -1,
+    2**63 - 1,
+    2**63,
+    -(2**63),
+    -(2**63) - 1,
+    True,
+    0.5,
+    -0.0,
+    NAN,
+    "",
+    "a",
+    "é",
+    "\ud800",
+    None,
+    b"a",
+]
+SIMPLE = [pa.int64(), pa.int32(), pa.float64(), pa.float32(), pa.string(), pa.bool_(), pa.binary()]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(SIMPLE), st.booleans(), st.sampled_from(ODD)), min_size=1, max_size=3)
+)
+def test_a_plain_record_comes_back_from_columns_as_it_is(made: list[tuple[pa.DataType, bool, Any]]) -> None:
+    fields = [pa.field(f"c{place}", kind, nullable) for place, (kind, nullable, _) in enumerate(made)]
+    records, record = Records("zero", pa.schema(fields), "buffer"), tuple(value for *_, value in made)
+    if records.is_plain(record):
+        [back] = records.to_records(records.columns([record], str))
+        assert [(type(value), str(value)) for value in back] == [
+            (type(value), str(value)) for value in record
+        ]
+
+
 @given(st.lists(st.sampled_from([3, 1, 2, -5]), max_size=20), st.integers(1, 200))
 def test_sorting_by_hash_keeps_rows_and_joins_equal_hashes(hashes: list[int], limit: int) -> None:
     batches = batches_of([pa.array(hashes, pa.int64())], [3, 0, 4]) if hashes else []

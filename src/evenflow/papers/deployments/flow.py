@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 AHEAD = 0.15  # seconds before a window begins in which its messages cannot be changed any more
 _LOOK = 0.05  # seconds between two looks for a new answer
+_REGISTERING = threading.Lock()
 _STARTING = threading.Semaphore(os.cpu_count() or 1)
 _STARTS = "Initializing"  # the status of a query begins so
 _CHECK = 1.0  # seconds between two questions to Spark, which cost it processor time, whether the query runs
@@ -144,9 +145,10 @@ class Flow:
         """Return the stream: columns k, number, created."""
         from evenflow.papers.deployments.paced_source import FORMAT, PacedSource
 
-        spark.dataSource.register(PacedSource)
-        reader = spark.readStream.format(FORMAT).option("folder", str(self.folder))
-        return reader.option("sources", self.sources).load()
+        with _REGISTERING:  # each stream its own source: of one that starts, Spark changes the environment
+            spark.dataSource.register(PacedSource)
+            reader = spark.readStream.format(FORMAT).option("folder", str(self.folder))
+            return reader.option("sources", self.sources).load()
 
     def _answer(self, partials: DataFrame, batch: int) -> None:
         """Take the aggregator's answer on a micro-batch."""

@@ -20,6 +20,12 @@ from evenflow.errors import EvenflowError, nearest
 
 _CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
 _SHOWN_CHARACTERS = 80  # of a value in an error message
+_PLAIN: dict[pa.DataType, Callable[[Any], bool]] = {
+    pa.int64(): lambda value: type(value) is int and -(2**63) <= value < 2**63,
+    pa.float64(): lambda value: type(value) is float,
+    pa.bool_(): lambda value: type(value) is bool,
+    pa.string(): lambda value: type(value) is str and value.isascii(),
+}
 
 Record = tuple[Any, ...]
 KeyLabel = Callable[[int], str]  # number of a record -> its key, for error messages
@@ -75,6 +81,23 @@ class Records:
         return (
             sentence
             + f"with {extra[0]!r}, which is not a column of the {self.argument}; {nearest(extra[0], names)}"
+        )
+
+    @cached_property
+    def _plain(self) -> list[tuple[Callable[[Any], bool], bool]]:
+        """For each column, what tells whether a value comes back as it is, and whether None does."""
+        return [(_PLAIN.get(field.type, lambda value: False), field.nullable) for field in self.schema]
+
+    def is_plain(self, record: Record) -> bool:
+        """Return whether a record would come back from its columns as it is; False may also mean unknown.
+
+        >>> records = Records("zero", pa.schema([("n", pa.int64()), ("mean", pa.float64())]), "buffer")
+        >>> records.is_plain((1, 0.5)), records.is_plain((None, 0.5)), records.is_plain((2**63, 0.5))
+        (True, True, False)
+        """
+        return all(
+            nullable if value is None else fits(value)
+            for (fits, nullable), value in zip(self._plain, record, strict=True)
         )
 
     def columns(self, records: Sequence[Record], label: KeyLabel) -> list[pa.Array]:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from evenflow.errors import EvenflowError
+from evenflow.spark.task import settle
 
 Batches = Iterable[pa.RecordBatch]
 Bools = npt.NDArray[np.bool_]
@@ -70,6 +71,7 @@ def split_runs(batches: Batches, layout: Layout) -> Iterator[KeyRuns]:
     >>> first.starts, first.ends, second.continues
     ([0, 2], [2, 3], True)
     """
+    settle()
     last: list[pa.Array] | None = None
     for batch in layout.contiguous(batches):
         if not batch.num_rows:

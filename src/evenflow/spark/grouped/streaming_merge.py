@@ -32,6 +32,7 @@ from evenflow.spark.grouped.schemas import as_arrow
 from evenflow.spark.grouped.state_encoding import keys_to_text, restore, store, stored_field, text_to_keys
 from evenflow.spark.monitoring.task_timing import with_timing
 from evenflow.spark.routing.options import PARTITIONS, default_workers
+from evenflow.spark.task import settle
 from evenflow.spark.versions.merging import with_state
 
 log = logging.getLogger("evenflow.spark.grouped")
@@ -178,6 +179,7 @@ class StateMerger(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Open the state."""
+        settle()
         self.handle = handle
         self.state = handle.getValueState("state", self.states)
         self.to_state = state_factory(self.aggregator, self.buffer)
@@ -217,6 +219,8 @@ class StateMerger(StatefulProcessor):
 
     def _read(self, records: list[Any]) -> list[State]:
         """Return the aggregator's states from records of the store."""
+        if all(map(self.buffer.is_plain, records)):
+            return [self.to_state(tuple(record)) for record in records]
         columns = [
             to_array([record[index] for record in records], field.type)
             for index, field in enumerate(self.stored)
@@ -229,7 +233,10 @@ class StateMerger(StatefulProcessor):
         def label(row: int) -> str:
             return self._key_text(key)
 
-        columns = self.buffer.columns([self.buffer.record(state, label, 0)], label)
+        record = self.buffer.record(state, label, 0)
+        if self.buffer.is_plain(record):  # arrays of one value would take most of the time
+            return record
+        columns = self.buffer.columns([record], label)
         return tuple(to_values(column)[0] for column in store(columns))
 
     def _key_text(self, key: str) -> str:

@@ -15,7 +15,7 @@ from evenflow.schemes.registry import register
 from evenflow.spark.monitoring.task_timing import BATCH_ID, QUERY_ID, measured_lately
 from evenflow.spark.routing.router_snapshots import Snapshots, place_of
 from evenflow.spark.routing.worker_reports import measured_batches, report_of
-from evenflow.spark.task import current_task
+from evenflow.spark.task import current_task, settle
 
 PERMUTED_ROWS = 1 << 22  # 32 MB of hashes
 
@@ -88,6 +88,7 @@ def _rounded(values: Any) -> list[float]:
 
 def route_partition(online: OnlineRouting, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """Route the rows of one partition: arrays of xxhash64 in, arrays of workers out."""
+    settle()
     task = current_task()
     register(type(online.scheme))  # a scheme defined in the caller's script is not registered in this process
     snapshots, batch = online.snapshots(task)
