@@ -90,12 +90,21 @@ def watching(as_json: Json = False, quick: Quick = False) -> None:
 
 
 @main.command()
-def batches(as_json: Json = False, quick: Quick = False) -> None:
+def batches(
+    as_json: Json = False,
+    quick: Quick = False,
+    figure: Annotated[Path | None, typer.Option(help="Also draw them to this file.")] = None,
+) -> None:
     """A thousand tiny micro-batches in a row: what one costs, and whether time, memory or files grow.
 
     Example: `python -m benchmarks batches --quick`
     """
-    show("batches", measure("batches", HERE, quick=quick), as_json, HERE)
+    from benchmarks.batches import figure as draw
+
+    rows = measure("batches", HERE, quick=quick)
+    if figure is not None:
+        draw(rows, figure)
+    show("batches", rows, as_json, HERE)
 
 
 @main.command()

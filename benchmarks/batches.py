@@ -13,7 +13,7 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +126,31 @@ def _processes() -> Row:
             found["jvm_mb" if java else "python_mb"] += int(status.get("VmRSS", "0").split()[0]) / 1000
             found["threads"] += int(status["Threads"]) if java else 0
     return found
+
+
+def figure(rows: Sequence[Row], path: Path) -> None:
+    """Draw what a batch takes and what there is, over the batches."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(12, 6), layout="constrained")
+    panels: Any = drawing.subplots(2, 3)
+    shown = {
+        "ms": "milliseconds of a batch",
+        "cpu_ms": "CPU milliseconds of a batch",
+        "jvm_mb": "memory of the JVM, MB",
+        "python_mb": "memory of Python, MB",
+        "threads": "threads of the JVM",
+        "files": "files",
+    }
+    for panel, (column, label) in zip(panels.ravel(), shown.items(), strict=True):
+        for what, group in itertools.groupby(rows, lambda row: row["what"]):
+            own = list(group)
+            panel.plot([row["batches"] for row in own], [row[column] for row in own], ".-", label=what)
+        panel.set_title(label)
+        panel.set_xlabel("micro-batches")
+        panel.set_ylim(bottom=0)
+    panels[0, 0].legend()
+    drawing.savefig(path, dpi=90)
 
 
 def tables(rows: list[Row]) -> list[Table]:

@@ -145,6 +145,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
+def are_plain(schema: pa.Schema) -> bool:
+    """Return whether all columns have types whose values Spark passes to and from Python as they are."""
+    return all(kind in _PLAIN for kind in schema.types)
+
+
 def to_values(column: pa.Array) -> list[Any]:
     """Return the values of a column, maps as dicts."""
     return column.to_pylist(maps_as_pydicts="strict")
