@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from evenflow import EvenflowError
-from evenflow.bench import join
+from evenflow.bench import join, join_streams, join_work
+from evenflow.commands import bench as commands
 from extent import ALL
 
 
@@ -24,6 +26,29 @@ def test_targets_are_judged() -> None:
 def test_an_unknown_part_is_a_sentence() -> None:
     with pytest.raises(EvenflowError, match="--only is 'outer'; choose among bare, kinds, inner"):
         join.run(only=["outer"])
+
+
+def test_a_part_is_printed_before_the_next_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"part": "kinds", "case": "full", "what": "evenflow", "max_over_mean": 1.3}
+    printed = []
+
+    def two_streams(quick: bool, progress: Any, part: str) -> list[dict[str, Any]]:
+        printed.append(capsys.readouterr().out)
+        numbers = dict.fromkeys(("rows", "seconds", "times_as_fast", "batch_seconds", "max_over_mean"), 1.0)
+        return [{"part": part, "what": "plain", **numbers}]
+
+    monkeypatch.setattr(join_work, "kinds", lambda quick, progress: [row])
+    monkeypatch.setattr(join_streams, "run", two_streams)
+    for as_json in (False, True):
+        commands.join(as_json=as_json, only=["kinds", join_streams.STREAMS])
+        printed.append(capsys.readouterr().out)
+    assert "| full | evenflow |     1.30 |" in printed[0]
+    assert "missed" in printed[0]
+    assert "Two streams" in printed[1]
+    assert printed[2] == ""
+    assert [found["part"] for found in json.loads(printed[3])] == ["kinds", join_streams.STREAMS]
 
 
 @pytest.mark.spark

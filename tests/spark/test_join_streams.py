@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
@@ -29,13 +30,15 @@ from evenflow.plan.counted import Counted
 from evenflow.plan.join_build import KINDS
 from evenflow.spark import join
 from evenflow.spark.joining import stream_static, stream_stream
-from evenflow.spark.joining.hot_keys import MicroBatch
+from evenflow.spark.joining.hot_keys import LOOK_UP, MicroBatch
 from evenflow.spark.joining.join_replanner import StreamsReplanner
 from evenflow.spark.joining.on import resolve_on
 from evenflow.spark.joining.plan_versions import KIND, PlanVersions
 from evenflow.spark.joining.sides import JoinSides
 from evenflow.spark.joining.stream_plans import StreamPlans
+from evenflow.spark.joining.streamed_side import streamed_side
 from evenflow.spark.joining.time_range import TimeRange, time_range
+from evenflow.spark.replanning.plan_source import current_look_up
 from evenflow.storage import open_storage
 from extent import ALL, in_make_faults
 from spark.stream_files import read_batches, run_to_end, write_batches
@@ -185,37 +188,6 @@ def plain(left: Any, right: Any, condition: Any, how: str) -> Any:
     return joined.select(key, *others)
 
 
-def misled(kind: str) -> type[StreamPlans]:
-    """Return plans that are replaced or lost whenever a side has read its plan."""
-
-    class Misled(StreamPlans):
-        def claim(self, batch: Any) -> Any:
-            if kind == "two reads":
-                found = self.read()
-            else:
-                found = super().claim(batch)
-            self.disturb()
-            return found
-
-        def claimed(self, batch: Any) -> Any:
-            if kind == "two reads":
-                time.sleep(1)
-                found = self.read()
-            else:
-                found = super().claimed(batch)
-            self.disturb()
-            return found
-
-        def disturb(self) -> None:
-            if kind == "lost":
-                shutil.rmtree(self.folder, ignore_errors=True)
-            else:
-                serial = (self.read() or (0, None))[0] + 1
-                self.write(serial, shifted(self.workers, serial))
-
-    return Misled
-
-
 def shifted(workers: int, serial: int) -> JoinPlan:
     """Return a plan with one home for the key 7, which moves from plan to plan."""
     home = np.array([serial % workers], np.int32)
@@ -226,32 +198,106 @@ def shifted(workers: int, serial: int) -> JoinPlan:
     )  # fmt: skip
 
 
-@pytest.fixture
-def _carried() -> Iterator[None]:
-    """Let Python workers run what this file defines."""
-    carry: Any = cloudpickle
-    carry.register_pickle_by_value(sys.modules[__name__])
-    yield
-    carry.unregister_pickle_by_value(sys.modules[__name__])
+@contextmanager
+def disturbed(plans: StreamPlans, kind: str) -> Iterator[None]:
+    """Replace or delete the plan all the time."""
+    ends = Event()
+
+    def disturb() -> None:
+        serial = 1
+        while not ends.wait(0.002):
+            serial += 1
+            if kind == "lost" and serial % 4 == 0:
+                shutil.rmtree(plans.folder, ignore_errors=True)
+            with suppress(OSError):
+                plans.write_for_look_up(serial, shifted(plans.workers, serial))
+
+    thread = Thread(target=disturb)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
-@pytest.mark.usefixtures("_carried")
-@pytest.mark.parametrize("kind", ["replaced", "lost", "two reads"])
-def test_both_sides_use_one_plan(spark: Any, tmp_path: Path, monkeypatch: Any, kind: str) -> None:
-    """Plans that change or vanish between the reads cost no row; two reads that trust in luck would."""
-    write_batches(tmp_path / "in", [table(60, 0.6, number) for number in range(2)])
+@pytest.mark.parametrize("kind", ["replaced", "lost"])
+def test_both_sides_use_one_plan(spark: Any, tmp_path: Path, compiled: None, kind: str) -> None:
+    """Plans that change or vanish all the time cost no row."""
+    batches = 3 + 9 * ALL
+    write_batches(tmp_path / "in", [table(60, 0.6, number) for number in range(batches)])
     right = spark.createDataFrame(table(30, 0.3, 9).rename_columns(OTHERS))
-    monkeypatch.setattr(stream_static, "StreamPlans", misled(kind))
     stream = read_batches(spark, tmp_path / "in", ROWS)
     control = tmp_path / "control"
     ours = join(stream, right, "k", "left", plan=shifted(4, 0), control=str(control))
     batch = spark.read.schema(ROWS).parquet(str(tmp_path / "in"))
     wanted = rows_of(batch.join(right, "k", "left").collect())
-    assert (result(ours, tmp_path) == wanted) == (kind != "two reads")
+    [plan] = control.glob("*.plan")
+    with disturbed(StreamPlans(str(control), plan.stem, 4, "left"), kind):
+        assert result(ours, tmp_path) == wanted
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_sides_with_two_plans_fail(spark: Any, tmp_path: Path, monkeypatch: Any, checked: bool) -> None:
+    """Were the plan read for each side, rows would be lost; so that fails the batch instead."""
+    write_batches(tmp_path / "in", [table(60, 0.6, 1)])
+    right = spark.createDataFrame(table(30, 0.3, 9).rename_columns(OTHERS))
+    ours, other = StreamPlans(str(tmp_path / "0"), "join", 4), StreamPlans(str(tmp_path / "1"), "join", 4)
+    look_ups = []
+    for number, plans in enumerate((ours, other)):
+        assert plans.write_for_look_up(1, shifted(4, number))
+        look_ups.append(current_look_up(spark, plans.control, plans.file, 4, LOOK_UP))
+
+    def with_its_own(*arguments: Any) -> Any:
+        given = list(arguments)
+        given[3] = look_ups[given[4] == "right"]
+        given[6] = replace(given[6], tells_plan=checked)
+        return streamed_side(*given)
+
+    monkeypatch.setattr(stream_static, "streamed_side", with_its_own)
+    stream = read_batches(spark, tmp_path / "in", ROWS)
+    frame = join(stream, right, "k", "left", plan=shifted(4, 0), control=str(tmp_path / "control"))
+    if checked:
+        with pytest.raises(StreamingQueryException, match="read different plans in one micro-batch"):
+            result(frame, tmp_path)
+    else:
+        batch = spark.read.schema(ROWS).parquet(str(tmp_path / "in"))
+        assert result(frame, tmp_path) != rows_of(batch.join(right, "k", "left").collect())
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_a_plan_is_read_once(spark: Any, tmp_path: Path, adaptive: str) -> None:
+    """Spark plans one subquery in a batch of each kind."""
+    write_batches(tmp_path / "in", [table(60, 0.6, number) for number in range(2)])
+    right = spark.createDataFrame(table(30, 0.3, 9).rename_columns(OTHERS))
+    stream = read_batches(spark, tmp_path / "in", ROWS)
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        for side, kinds in stream_static.KINDS.items():
+            sides = (stream, right) if side == "left" else (right, stream)
+            for kind in kinds:
+                frame = join(*sides, "k", kind, plan=shifted(4, 0))
+                name = f"joined_{next(NUMBER)}"
+                writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name))
+                query = writer.trigger(availableNow=True).start()
+                assert query.awaitTermination(500)
+                text = query._jsq.explainInternal(False)
+                final = next((line for line in text.splitlines() if "== Final Plan ==" in line), "")
+                text = text.partition(f"\n{final.replace('Final', 'Initial') or None}\n")[0]
+                own = re.findall(r"^[ :+-]*Subquery .*subquery#\d+", text, re.MULTILINE)
+                assert len(own) == 1, text
+                assert "ReusedSubquery" in text
+        spark.conf.set("spark.sql.execution.reuseSubquery", "false")
+        with pytest.raises(EvenflowError, match=r"reuseSubquery is off, .* set it to true"):
+            join(stream, right, "k", plan=shifted(4, 0))
+    finally:
+        spark.conf.unset("spark.sql.execution.reuseSubquery")
+        spark.conf.set("spark.sql.adaptive.enabled", before)
 
 
 def test_plans_in_an_object_store(spark: Any, tmp_path: Path, moto: S3Server) -> None:
-    """Claims of a stream with a table, and the plan to which two streams are bound."""
+    """The plan of a stream with a table is read once in a batch; two streams are bound to theirs."""
     write_batches(tmp_path / "in", [table(60, 0.6, number) for number in range(2)])
     right = spark.createDataFrame(table(30, 0.3, 9).rename_columns(OTHERS))
     place = moto.bucket() / "control"
@@ -259,11 +305,13 @@ def test_plans_in_an_object_store(spark: Any, tmp_path: Path, moto: S3Server) ->
         read_batches(spark, tmp_path / "in", ROWS), right, "k", "left", plan=shifted(4, 0), control=place
     )
     batch = spark.read.schema(ROWS).parquet(str(tmp_path / "in"))
+    moto.requests.clear()
     assert result(ours, tmp_path) == rows_of(batch.join(right, "k", "left").collect())
-    storage = open_storage(place)
-    assert len([entry for entry in storage.entries() if entry.name.endswith(".claim")]) == 2
+    asked = [method for method, path in moto.requests if path.split("?")[0].endswith(".plan")]
+    assert asked.count("GET") == 2
     assert not list(Control(place).notes("fallback"))
-    first = MicroBatch("query", 0, "app-1", is_retry=False, has_one_slot=False)
+    storage = open_storage(place)
+    first = MicroBatch("query", 0)
     versions = [PlanVersions(StreamPlans(place, "join-x", 4), shifted(4, n), "left", None) for n in (1, 2)]
     assert [found.serial for found in versions[0].of_batch(first)] == [0]
     later = first._replace(batch=3)

@@ -98,8 +98,8 @@ def test_rows_that_match_meet_once(reach: Reach, divided: str | None, seed: int,
                 side: (pace * number + rng.integers(-60, 60, 4)) * SECOND + rng.integers(0, SECOND, 4)
                 for side in kept
             }
-            for attempt in range(1 + int(rng.random() < 0.2)):
-                batch = MicroBatch("query", number, f"{number}-{attempt}", False, False)
+            for _ in range(1 + int(rng.random() < 0.2)):
+                batch = MicroBatch("query", number)
                 rows = arrived(versions, batch, times, reach, late, seed)
             for side in kept:
                 kept[side] += rows[side]
@@ -120,7 +120,7 @@ def arrived(
     found: dict[str, list[Row]] = {}
     rng = np.random.default_rng(seed + batch.batch)
     for side in rng.permutation(["left", "right"]).tolist():
-        _, spans = versions.spans(batch, side)
+        spans = plan_versions.spans_of(versions.of_batch(batch), side)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(MicroBatch, "current", staticmethod(lambda: batch))
             marked = versions.mark(side)(pa.array(times[side]))
@@ -144,7 +144,7 @@ def test_cells_are_on_their_workers() -> None:
         for side in ("left", "right"):
             version = plan_versions.Version(number, 0, plan, np.array(content["generations"]))
             homes = (plan.left if side == "left" else plan.right).homes
-            spans = plan_versions._spans([version], side)
+            spans = plan_versions.spans_of([version], side)
             found = [cell for key in plan.keys.tolist() for cell in spans[key][0].cells]
             assert partition_of(np.array(found, np.int64), WORKERS).tolist() == homes.tolist()
         assert not seen & set(found)
@@ -158,7 +158,7 @@ def test_plans_wait_for_their_time_and_are_forgotten(folder: Path) -> None:
     versions = PlanVersions(plans, empty_plan(WORKERS), "left", Reach(-SECOND, SECOND))
     lists = []
     for number in range(150):
-        batch = MicroBatch("query", number, "", False, False)
+        batch = MicroBatch("query", number)
         lists.append([version.serial for version in versions.of_batch(batch)])
         if number > 2:
             with pytest.MonkeyPatch.context() as patched:
@@ -175,7 +175,7 @@ def test_plans_wait_for_their_time_and_are_forgotten(folder: Path) -> None:
     kept = sorted(int(path.stem) for path in (folder / "join" / "query").glob("*.claim"))
     assert kept[-100:] == list(range(50, 150))
     assert kept[:-100] == [number for number in lists[49] if number < 49] + [49]
-    again = MicroBatch("query", 60, "", False, False)
+    again = MicroBatch("query", 60)
     assert [version.serial for version in versions.of_batch(again)] == lists[60]
     seen = [path for path in (folder / "join" / "query" / "seen").iterdir() if path.name[0] != "."]
     assert len(seen) == 1
@@ -195,7 +195,7 @@ def test_a_listing_that_lags_hides_no_plan(moto: S3Server, monkeypatch: pytest.M
 
     monkeypatch.setattr(type(open_storage(place)), "entries", lagging)
     for number in (0, 1, 2, 3, 7, 8, 16, 32):  # batches without rows make no claims
-        batch = MicroBatch("query", number, "", False, False)
+        batch = MicroBatch("query", number)
         lists.append([version.serial for version in versions.of_batch(batch)])
         monkeypatch.setattr(MicroBatch, "current", staticmethod(lambda batch=batch: batch))
         for side, time in (("left", 10 * number), ("right", 10 * number + 5), ("left", 10 * number - 5)):
@@ -208,23 +208,42 @@ def test_a_listing_that_lags_hides_no_plan(moto: S3Server, monkeypatch: pytest.M
     assert starts[1:] == [(10 * number + 6) * SECOND + 1 for number in added][-len(starts) + 1 :]
 
 
-def test_claims_of_a_join_with_a_table_are_removed_after_the_batch(moto: S3Server) -> None:
-    plans = StreamPlans(moto.bucket() / "control", "join", WORKERS)
-    plans.write(1, empty_plan(WORKERS))
-    moto.requests.clear()
-    for number in range(40):
-        plans.claim(MicroBatch("query", number, f"execution-{number}", False, False))
-    assert not [path for _, path in moto.requests if "list-type" in path]
-    for batch, kept in ((15, 40), (16, 20)):
-        plans.forget_claims(batch)
-        assert len(plans.control.storage.entries("join")) == kept
+@pytest.mark.parametrize("last", [0, 3, 31, 32, 60, 95])
+def test_claims_are_found_by_name_after_many_batches_without_rows(
+    moto: S3Server, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    """Nothing is listed, and what is looked for does not grow with the batches that had no rows."""
+    rng = np.random.default_rng(2)
+    place = moto.bucket() / "control"
+    plans = StreamPlans(place, "join", WORKERS)
+    versions = PlanVersions(plans, empty_plan(WORKERS), "left", Reach(-SECOND, SECOND))
+    with_rows = sorted({0, 2, last // 2, last})
+    for number in with_rows:
+        batch = MicroBatch("query", number)
+        before = [version.serial for version in versions.of_batch(batch)]
+        monkeypatch.setattr(MicroBatch, "current", staticmethod(lambda batch=batch: batch))
+        versions.mark("left")(pa.array([10 * number * SECOND]))
+        plans.write(number, grids(rng, None), query="query", batch=number, watermark=None)
+    plans.control.storage.delete([plans.file])  # so that no plan is added
+    if last > 32:  # a batch failed between its file and its claim
+        versions._note_block("join/query", 70 + 32 * (last // 32), last)
+    for later in (last + 33, last + 500, 10**6):
+        moto.requests.clear()
+        found = versions.of_batch(MicroBatch("query", later))
+        assert [version.serial for version in found] == before
+        assert not [path for _, path in moto.requests if "list-type" in path]
+        assert len(moto.requests) < 3 * 32 + 20
+        plans.control.storage.delete([f"join/query/{later}.claim"])
+    plans.control.storage.put("join/query/last", b"damaged")
+    with pytest.raises(EvenflowError, match="query/last is missing or damaged"):
+        versions.of_batch(MicroBatch("query", 10**6))
 
 
 def test_lost_or_damaged_claims_are_a_sentence(folder: Path) -> None:
     versions = PlanVersions(
         StreamPlans(str(folder), "join", WORKERS), empty_plan(WORKERS), "left", Reach(0, SECOND)
     )
-    batches = [MicroBatch("query", number, "", False, False) for number in range(3)]
+    batches = [MicroBatch("query", number) for number in range(3)]
     for batch in batches[:2]:
         versions.of_batch(batch)
     (folder / "join" / "query" / "1.claim").write_bytes(b"half")
@@ -232,7 +251,7 @@ def test_lost_or_damaged_claims_are_a_sentence(folder: Path) -> None:
         with pytest.raises(EvenflowError, match="put it back, or start with a new checkpoint"):
             versions.of_batch(batch)
     with pytest.raises(EvenflowError, match="which query they belong to"):
-        versions.of_batch(MicroBatch("", 0, "", False, False))
+        versions.of_batch(MicroBatch("", 0))
     seen = folder / "join" / "query" / "seen"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(MicroBatch, "current", staticmethod(lambda: batches[0]))
@@ -253,7 +272,7 @@ def test_a_claim_that_another_task_makes_meanwhile_is_used(
     versions = PlanVersions(
         StreamPlans(str(folder), "join", WORKERS), empty_plan(WORKERS), "left", Reach(0, SECOND)
     )
-    batches = [MicroBatch("query", number, "", False, False) for number in range(2)]
+    batches = [MicroBatch("query", number) for number in range(2)]
     expected = [[version.serial for version in versions.of_batch(batch)] for batch in batches]
     read, reads = PlanVersions._read, []
 

@@ -7,7 +7,7 @@ weighs more. Tables and ways to join them: :mod:`evenflow.bench.join_tables`; st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from evenflow.bench import join_streams, join_work
 from evenflow.bench.measure import Progress, Row, silent
@@ -40,19 +40,26 @@ TARGETS = (
 
 def run(quick: bool = False, progress: Progress = silent, only: Sequence[str] = ()) -> list[Row]:
     """Measure everything, or the parts in ``only``."""
+    return [row for rows in measured(quick, progress, only) for row in rows]
+
+
+def measured(
+    quick: bool = False, progress: Progress = silent, only: Sequence[str] = ()
+) -> Iterator[list[Row]]:
+    """Measure everything, or the parts in ``only``; yield the rows of each part once it is measured."""
     for part in only:
         if part not in PARTS:
             raise EvenflowError(f"--only is {part!r}; choose among {', '.join(PARTS)}.")
     chosen = only or PARTS
-    rows: list[Row] = []
     if "bare" in chosen:
-        rows += join_work.bare(quick, progress)
+        yield join_work.bare(quick, progress)
     if "kinds" in chosen:
-        rows += join_work.kinds(quick, progress)
-    cases = [case for case in join_work.CASES if case in chosen]
-    rows += join_work.work(quick, progress, cases) if cases else []
-    streams = [part for part in join_streams.PARTS if part in chosen]
-    return rows + (join_streams.run(quick, progress, streams) if streams else [])
+        yield join_work.kinds(quick, progress)
+    if cases := [case for case in join_work.CASES if case in chosen]:
+        yield from join_work.work(quick, progress, cases)
+    for part in join_streams.PARTS:
+        if part in chosen:
+            yield join_streams.run(quick, progress, part)
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:

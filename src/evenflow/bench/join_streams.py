@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenflow.bench.join_tables import ADVISORY, DEFAULTS, SKEW, Way
-from evenflow.bench.measure import Progress, Row, silent
+from evenflow.bench.measure import Progress, Row
 from evenflow.bench.on_spark import NOT_COALESCED, folder, in_turn, ratio, reported, session, timed
 from evenflow.bench.results import Columns, Limit, Target
 
@@ -70,23 +70,17 @@ TARGETS = (
 )
 
 
-def run(quick: bool, progress: Progress = silent, parts: Sequence[str] = PARTS) -> list[Row]:
-    """Measure the parts; ``quick`` uses a quarter of the rows."""
+def run(quick: bool, progress: Progress, part: str) -> list[Row]:
+    """Measure a part; ``quick`` uses a quarter of the rows."""
     divisor = 4 if quick else 1
     settings = {**NOT_COALESCED, "spark.sql.autoBroadcastJoinThreshold": "-1"}
-    found: list[Row] = []
-    if TABLE in parts:
-        with session("local[8]", PARTITIONS, **settings) as spark:
-            found += with_table(spark, 60_000 // divisor, 4 if quick else 6, ROUNDS, progress)
-    if STREAMS in parts:
-        with session("local[2]", PARTITIONS, **settings) as spark:
-            found += two_streams(spark, 4_000 // divisor, 4 if quick else 10, ROUNDS, progress)
-    return found
+    with session("local[8]" if part == TABLE else "local[2]", PARTITIONS, **settings) as spark:
+        if part == TABLE:
+            return with_table(spark, 60_000 // divisor, 4 if quick else 6, ROUNDS, progress)
+        return two_streams(spark, 4_000 // divisor, 4 if quick else 10, ROUNDS, progress)
 
 
-def with_table(
-    spark: SparkSession, rows: int, batches: int, rounds: int, progress: Progress = silent
-) -> list[Row]:
+def with_table(spark: SparkSession, rows: int, batches: int, rounds: int, progress: Progress) -> list[Row]:
     """Return seconds and rows out of a stream joined with a table."""
     from evenflow.spark import join
 
@@ -116,9 +110,7 @@ def with_table(
         return _measured(spark, TABLE, found, rows * batches, 100e-6, rounds, progress)
 
 
-def two_streams(
-    spark: SparkSession, rows: int, batches: int, rounds: int, progress: Progress = silent
-) -> list[Row]:
+def two_streams(spark: SparkSession, rows: int, batches: int, rounds: int, progress: Progress) -> list[Row]:
     """Return seconds and rows out of two streams joined with each other."""
     from pyspark.sql import functions as F
 

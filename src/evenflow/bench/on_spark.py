@@ -81,13 +81,18 @@ def in_turn(
 ) -> dict[str, list[float]]:
     """Run every task once to warm up, then interleaved; return wall seconds per round."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    last = ""
     for turn in range(rounds + 1):
+        turn_name = f"round {turn} of {rounds}" if turn else "warm-up"
         for index, (name, task) in enumerate(tasks.items()):
-            progress(turn * len(tasks) + index, (rounds + 1) * len(tasks), f"{what}, {name}")
+            done, total = turn * len(tasks) + index, (rounds + 1) * len(tasks)
+            progress(done, total, f"{what}, {turn_name}: {name}{last}")
             start = time.perf_counter()
             task()
+            wall = time.perf_counter() - start
+            last = f" (before it: {name}, {wall:.1f} s)"
             if turn:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(wall)
     return seconds
 
 

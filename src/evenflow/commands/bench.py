@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -71,10 +72,22 @@ def join(
 ) -> None:
     """Joins of skewed tables: evenflow's compared with Spark's, adaptive execution and salting by hand.
 
+    The tables of each part come as soon as it is measured.
+
     Example: `evenflow bench join --quick --only inner`
     """
     _needs_spark("join")
-    show("join", measure("join", quick=quick, only=only or ()), as_json)
+    from evenflow.bench.join import measured
+
+    rows: list[dict[str, Any]] = []
+    with progress("bench join") as bar:
+        for part in measured(quick, bar, only or ()):
+            rows += part
+            if not as_json:
+                show("join", part, as_json)
+                sys.stdout.flush()
+    if as_json:
+        print_json(rows)
 
 
 @bench.command()

@@ -1,36 +1,45 @@
-"""The plan of a join of streams, read in a task of every micro-batch and broadcast to the rows of a side.
+"""What the sides of a join of streams look up in a micro-batch: one value for both.
 
-One row per hot key: its hash, and for each span of the rows' times into how many pieces the side's rows are
-divided, to how many cells a row is copied, and the join keys of its cells. Keep imports light: Python workers
-import this module.
+For every hot key, which is found as in :mod:`evenflow.spark.routing.plan_sql`, and for each span of the rows'
+times it has into how many pieces a side's rows are divided, to how many cells a row is copied, and the join
+keys of its cells. Both sides have the same scalar subquery, of which Spark computes one value per execution.
+Keep imports light: Python workers import this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from evenflow.plan.join_plan import JoinPlan
+from evenflow.plan.table import perfect_slots
 from evenflow.spark.joining.join_keys import key_on_worker
+from evenflow.spark.routing.slot_arrays import SLOTS, slot_arrays
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 EVER, NEVER = -(2**62), 2**62  # before and after all times
-SCHEMA = (
-    "hash bigint, serial bigint, "
-    "spans array<struct<start: bigint, stop: bigint, pieces: int, copies: int, cells: array<bigint>>>"
-)
+SIDES = ("left", "right")
 _SPAN = pa.struct(
     [
         ("start", pa.int64()), ("stop", pa.int64()), ("pieces", pa.int32()), ("copies", pa.int32()),
         ("cells", pa.list_(pa.int64())),
     ]
 )  # fmt: skip
-_ARROW = pa.schema([("hash", pa.int64()), ("serial", pa.int64()), ("spans", pa.list_(_SPAN))])
+_SPAN_FIELDS = "start: bigint, stop: bigint, pieces: int, copies: int, cells: array<bigint>"
+_FIELDS = {
+    "serial": ("bigint", pa.int64()),
+    "made": ("bigint", pa.int64()),  # a number of its own for every plan, also of another driver
+    "mask": ("bigint", pa.int64()),
+    **{name: (f"array<{kind}>", pa.list_(pa.int64())) for name, kind in SLOTS.items()},
+    **{side: (f"array<array<struct<{_SPAN_FIELDS}>>>", pa.list_(pa.list_(_SPAN))) for side in SIDES},
+}
+LOOK_UP = ", ".join(f"{name} {sql}" for name, (sql, _) in _FIELDS.items())
+_ARROW = pa.schema([(name, arrow) for name, (_, arrow) in _FIELDS.items()])
 
 
 class Span(NamedTuple):
@@ -43,7 +52,7 @@ class Span(NamedTuple):
     cells: list[int]
 
 
-Spans = tuple[int, dict[int, list[Span]]]  # the serial number of the last plan, and the spans of each hot key
+Spans = dict[int, list[Span]]  # of every hot key
 
 
 class MicroBatch(NamedTuple):
@@ -51,9 +60,6 @@ class MicroBatch(NamedTuple):
 
     query: str  # id of the query, the same after a restart
     batch: int
-    execution: str  # unique to this attempt at the batch; empty if Spark does not tell
-    is_retry: bool  # another attempt at the task was made before
-    has_one_slot: bool  # no other task runs beside this one
 
     @staticmethod
     def current() -> MicroBatch:
@@ -63,28 +69,36 @@ class MicroBatch(NamedTuple):
         task: Any = TaskContext.get()
         of = task.getLocalProperty
         query, batch = of("sql.streaming.queryId") or "", of("streaming.sql.batchId") or "0"
-        number = of("spark.sql.execution.root.id")
-        execution = f"{of('spark.app.id')}-{number}" if number else ""
-        one_slot = of("spark.master") in ("local", "local[1]")
-        return MicroBatch(query, int(batch), execution, task.attemptNumber() > 0, one_slot)
+        return MicroBatch(query, int(batch))
 
 
-def hot_keys(spark: SparkSession, read: Callable[[MicroBatch], Spans]) -> DataFrame:
-    """Return the hot keys that ``read`` finds in the current micro-batch, as the rows of a side need them."""
+def look_up(serial: int, sides: Mapping[str, Spans], made: int = 0) -> dict[str, Any]:
+    """Return what rows look up, by the names in `LOOK_UP`; both sides have the same hot keys."""
+    keys = np.fromiter(sides["left"], np.uint64, len(sides["left"]))
+    slots = perfect_slots(keys)
+    arrays = slot_arrays(keys, slots, np.arange(keys.size))
+    return {
+        "serial": serial,
+        "made": made,
+        "mask": slots.slots.size - 1,
+        **{name: array.tolist() for name, array in arrays.items()},
+        **{side: [[span._asdict() for span in sides[side][key]] for key in keys.tolist()] for side in SIDES},
+    }
+
+
+def looked_up_in_task(spark: SparkSession, read: Callable[[MicroBatch], dict[str, Any]]) -> Column:
+    """Return what ``read`` returns for the current micro-batch, in a task of Python, as a struct."""
+    from pyspark.sql import functions as F
 
     def read_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:  # one row
-            serial, keys = read(MicroBatch.current())
-            hashes = np.fromiter(keys, np.uint64, len(keys)).view(np.int64)
-            spans = [[span._asdict() for span in own] for own in keys.values()]
-            serials = pa.array(np.full(len(keys), serial), pa.int64())
-            columns = [pa.array(hashes), serials, pa.array(spans, pa.list_(_SPAN))]
-            yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+            yield pa.RecordBatch.from_pylist([read(MicroBatch.current())], schema=_ARROW)
 
-    return spark.range(0, 1, 1, 1).mapInArrow(read_once, SCHEMA)
+    found = spark.range(0, 1, 1, 1).mapInArrow(read_once, LOOK_UP)
+    return found.select(F.struct("*").alias("look_up")).scalar()
 
 
-def at_all_times(plan: JoinPlan, side: str) -> dict[int, list[Span]]:
+def at_all_times(plan: JoinPlan, side: str) -> Spans:
     """Return the cells of a plan for the rows of one side, whatever their times are.
 
     >>> from evenflow.plan import make_join_plan

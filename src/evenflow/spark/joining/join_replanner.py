@@ -43,11 +43,13 @@ class JoinReplanner:
 
     def learn(self, stats: BatchStats) -> None:
         """Make and write the plan for the next batches."""
-        self.plans.forget_claims(stats.batch)  # here on the driver, where no batch waits for a listing
         if not stats.total:
             if self.plans.read() is None:
                 self.write()
             return
+        if stats.serial is None:
+            why = self.plans.read_with_reason()[1] or "Spark cannot read the plan"
+            self.plans.control.note("fallback", operator=self.plans.operator, batch=stats.batch, why=why)
         workers = self.plans.workers
         self.past = blended(self.past, stats, workers)
         hot = hot_only(self.past.keys, self.past.counts, self.past.total, None, workers, MIN_SAMPLED_ROWS)
@@ -64,7 +66,7 @@ class JoinReplanner:
         """Write the plan under the next serial number."""
         self.serial += 1
         self._used = {self.serial: self.plan, **dict(list(self._used.items())[:_PLANS_KEPT])}
-        if not self.plans.write(self.serial, self.plan):
+        if not self.plans.write_for_look_up(self.serial, self.plan):
             log.warning(
                 "cannot write the plan to %s; rows are placed by hash until it is writable", self.plans.folder
             )

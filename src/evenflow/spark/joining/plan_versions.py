@@ -16,8 +16,12 @@ only when a plan is forgotten.
 its claim, which all others read, also if the batch runs again. A claim lists what the one before it lists,
 perhaps with another plan at the end. The highest time of each side, rounded up, is in a file that tasks
 compare and set before they send such rows on: when a claim is made, all batches before have been committed,
-so it is that of all rows in the state. Both are read by their names, since a listing may be behind; listings
-only help to find claims that are long past, and to remove them.
+so it is that of all rows in the state.
+
+Everything is read by its name, since a listing may be behind, and takes time; listings only help to remove
+old claims, beside the batches. Batches without rows make no claims. After many of them the last claim is
+found by a file that is written before the first claim of every block of batches: it has the number of the
+block and, since a batch may fail before it makes its claim, that of the block with the claim before.
 
 Keep imports light: Python workers import this module.
 """
@@ -37,7 +41,7 @@ import pyarrow.compute as pc
 from evenflow.blob import read_blob, write_blob
 from evenflow.errors import EvenflowError, first_line
 from evenflow.plan.join_plan import JoinPlan
-from evenflow.spark.joining.hot_keys import EVER, NEVER, MicroBatch, Span, Spans
+from evenflow.spark.joining.hot_keys import EVER, NEVER, SIDES, MicroBatch, Span, Spans, look_up
 from evenflow.spark.joining.join_keys import key_on_worker
 from evenflow.spark.joining.stream_plans import LISTED_EVERY, StreamPlans
 from evenflow.storage import Storage, StorageError
@@ -51,6 +55,8 @@ KIND = "plans of a batch"
 SEEN = "highest time of a side"
 MAX_VERSIONS = 16  # valid at a time; a new one then waits until the first is forgotten
 _CLAIMS_KEPT = 100  # batches to which Spark goes back by default
+_BLOCK = 32  # batches
+_LAST = "last"
 _SECOND = 1_000_000
 _STEPS = 8  # in the range of times, to which highest times are rounded up
 
@@ -98,6 +104,7 @@ class PlanVersions:
             known = None if before is None else self._read(folder, before)
             if known is not None or batch.batch == 0:
                 header = self._decided(batch, folder, known)
+                self._note_block(folder, number, before)
                 if batch.batch == 0:
                     self._storage.delete([name])  # if it is damaged; no row waits by it yet
                 self._storage.create(name, write_blob(KIND, header, {}))
@@ -115,10 +122,10 @@ class PlanVersions:
     def _storage(self) -> Storage:
         return self.plans.control.storage
 
-    def spans(self, batch: MicroBatch, side: str) -> Spans:
-        """Return for each hot key of any plan the cells of a side in each span of time."""
+    def looked_up(self, batch: MicroBatch) -> dict[str, Any]:
+        """Return what the rows of both sides look up in a micro-batch."""
         versions = self.of_batch(batch)
-        return versions[-1].serial, _spans(versions, side)
+        return look_up(versions[-1].serial, {side: spans_of(versions, side) for side in SIDES})
 
     def folder(self, batch: MicroBatch) -> str:
         """Return where the claims of a query are in the control directory."""
@@ -138,11 +145,35 @@ class PlanVersions:
 
     def _before(self, folder: str, number: int) -> int | None:
         """Return the last batch before this one that has a claim; batches without rows have none."""
-        recent = range(number - 1, max(-1, number - 1 - _CLAIMS_KEPT), -1)
-        found = next((claim for claim in recent if self._storage.exists(f"{folder}/{claim}.claim")), None)
-        if found is None and recent:
-            found = max((claim for claim in self._claims(folder) if claim < number), default=None)
+
+        def last_of(first: int) -> int | None:
+            recent = range(min(number, first + _BLOCK) - 1, max(-1, first - 1), -1)
+            return next((one for one in recent if self._storage.exists(f"{folder}/{one}.claim")), None)
+
+        found = last_of(number - _BLOCK)
+        if found is None and number > _BLOCK:
+            of_blocks = (last_of(block * _BLOCK) for block in self._blocks(folder))
+            found = next((claim for claim in of_blocks if claim is not None), None)
         return found
+
+    def _blocks(self, folder: str) -> list[int]:
+        """Return the block of batches with the last claim, and that of the claim before this block."""
+        name = f"{folder}/{_LAST}"
+        try:
+            return [int(block) for block in read_blob(KIND, self._storage.read(name))[0]["blocks"]]
+        except StorageError:
+            raise  # it does not answer
+        except (OSError, EvenflowError, KeyError, TypeError, ValueError):
+            raise EvenflowError(
+                f"{self._storage.location / name} is missing or damaged, by which the plans of waiting rows "
+                "are found; put it back, or start with a new checkpoint."
+            ) from None
+
+    def _note_block(self, folder: str, number: int, before: int | None) -> None:
+        """Note the block of a claim that is about to be made, if that of the claim before is another."""
+        blocks = [number // _BLOCK] if before is None else [number // _BLOCK, before // _BLOCK]
+        if before is None or blocks[0] > blocks[1]:
+            self._storage.put(f"{folder}/{_LAST}", write_blob(KIND, {"blocks": blocks}, {}))
 
     def _claims(self, folder: str) -> list[int]:
         """Return the batches that have claims."""
@@ -179,7 +210,7 @@ class PlanVersions:
     def _free_from(self, folder: str) -> int | None:
         """Return a time later than all placed rows so far, and all that others so far may match."""
         assert self.reach is not None
-        highest = ((side, self._highest_time(folder, side)[0]) for side in ("left", "right"))
+        highest = ((side, self._highest_time(folder, side)[0]) for side in SIDES)
         seen = {side: time for side, time in highest if time is not None}
         times = [time + (0 if side == self.placed else self.reach.most) for side, time in seen.items()]
         return max(times) + 1 if times else None
@@ -297,7 +328,7 @@ def _grid(plan: JoinPlan, number: int) -> tuple[int, int, list[int]]:
     return int(plan.left_pieces[number]), int(plan.right_pieces[number]), homes.tolist()
 
 
-def _spans(versions: Sequence[Version], side: str) -> dict[int, list[Span]]:
+def spans_of(versions: Sequence[Version], side: str) -> Spans:
     """Return the spans of every key that is hot in a plan; where it is not, its only cell is its hash."""
     stops = [version.start for version in versions[1:]] + [NEVER]
     starts = [EVER, *stops[:-1]]

@@ -29,17 +29,18 @@ class SideNames:
     copy: str  # number of this copy
     identity: str  # the same for all copies of a row, and for identical rows
     here: str  # true; null in joined rows without a row of this side
+    plan: str  # the number of the plan that was looked up
 
     @staticmethod
     def of(side: str, left: DataFrame, right: DataFrame) -> SideNames:
         """Return names that neither frame has."""
         taken = [*left.columns, *right.columns]
-        parts = ("key", "copies", "copy", "identity", "here")
+        parts = ("key", "copies", "copy", "identity", "here", "plan")
         return SideNames(*(helper_name(taken, f"{side}_join_{part}") for part in parts))
 
     def all(self) -> list[str]:
         """Return all names."""
-        return [self.key, self.copies, self.copy, self.identity, self.here]
+        return [self.key, self.copies, self.copy, self.identity, self.here, self.plan]
 
 
 def placed_side(

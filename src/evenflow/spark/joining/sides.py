@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -13,6 +15,11 @@ from evenflow.spark.joining.hash_side import HINT, side_to_hash
 from evenflow.spark.joining.on import JoinOn, all_of
 from evenflow.spark.joining.side import SideNames, placed_side, with_copied_keys
 from evenflow.spark.routing.key_columns import helper_name, quoted, with_keys
+
+_TWO_PLANS = (
+    "evenflow: the sides of a join read different plans in one micro-batch, since Spark did not reuse the "
+    "subquery that reads it; set spark.sql.execution.reuseSubquery to true and start the query again."
+)
 
 
 class JoinSides:
@@ -27,12 +34,13 @@ class JoinSides:
         """Return Spark's own join."""
         return self._join(*self.frames, how)
 
-    def on_cells(self, left: DataFrame, right: DataFrame, how: str, cells: tuple[str, str]) -> DataFrame:
-        """Return the join of placed sides, on the keys and on the join keys in the columns ``cells``.
+    def on_cells(self, left: DataFrame, right: DataFrame, how: str, names: Sequence[SideNames]) -> DataFrame:
+        """Return the join of placed sides, on the keys and on the join keys.
 
-        The result is without ``cells``.
+        If the sides tell their plans, rows of different ones must not match.
         """
-        return self._join(left, right, how, cells)
+        plans = [own.plan for own in names] if names[0].plan in left.columns else []
+        return self._join(left, right, how, (names[0].key, names[1].key, *plans))
 
     def right_keys_once(self, how: str) -> JoinSides:
         """Return the sides with each key of the right once, if a row of the left needs no more to be kept."""
@@ -140,7 +148,7 @@ class JoinSides:
     ) -> DataFrame:
         """Join two frames on the keys, on the join keys in the columns ``cells`` and on the rest.
 
-        The result is without ``cells``.
+        The result is without ``cells``. After the join keys they may have the plans of both sides.
         """
         names, rest = self.on.names, self.on.residual if residual else None
         if names is not None:
@@ -161,7 +169,13 @@ def keeps_unmatched(how: str) -> tuple[bool, bool]:
 def _condition(keys: Column, cells: tuple[str, ...], rest: Column | None) -> Column:
     """Return the condition of a join; with ``cells``, these are all that Spark sorts and hashes by."""
     if cells:
-        keys = (F.col(quoted(cells[0])) == F.col(quoted(cells[1]))) & F.coalesce(keys, F.lit(False))
+        left, right, *plans = (F.col(quoted(name)) for name in cells)
+        keys = F.coalesce(keys, F.lit(False))
+        if plans:
+            keys = keys & F.when(plans[0].eqNullSafe(plans[1]), True).otherwise(
+                F.raise_error(F.lit(_TWO_PLANS)).cast("boolean")
+            )
+        keys = (left == right) & keys
     return keys if rest is None else keys & rest
 
 

@@ -13,13 +13,11 @@ sides, is refused.
 
 from __future__ import annotations
 
-from functools import partial
-
 from pyspark.sql import DataFrame
 
 from evenflow.errors import EvenflowError
 from evenflow.plan import JoinPlan
-from evenflow.spark.joining.hot_keys import hot_keys
+from evenflow.spark.joining.hot_keys import SIDES, looked_up_in_task
 from evenflow.spark.joining.join_replanner import StreamsReplanner
 from evenflow.spark.joining.plan_versions import PlanVersions, Reach
 from evenflow.spark.joining.side import SideNames
@@ -98,9 +96,10 @@ def joined_streams(
     replanner = None
     if ranges is not None:
         replanner = StreamsReplanner(plans, how, plans.usable(first), versions.forget_claims)
-    names = [SideNames.of(side, *sides.frames) for side in ("left", "right")]
+    names = [SideNames.of(side, *sides.frames) for side in SIDES]
+    found = looked_up_in_task(spark, versions.looked_up)
     placed = []
-    for number, side in enumerate(("left", "right")):
+    for number, side in enumerate(SIDES):
         frame, (keyed, keys), own = sides.frames[number], (sides.left, sides.right)[number], names[number]
         watch = None
         if replanner is not None:
@@ -113,9 +112,8 @@ def joined_streams(
             seed=seed,
             times=None if ranges is None else _times(versions, ranges, side),
         )
-        hot = hot_keys(spark, partial(versions.spans, side=side))
-        placed.append(streamed_side(frame, keyed, keys, hot, own, rules, reasons, watch))
-    return sides.on_cells(placed[0], placed[1], how, (names[0].key, names[1].key)), first
+        placed.append(streamed_side(frame, keyed, keys, found, side, own, rules, reasons, watch))
+    return sides.on_cells(placed[0], placed[1], how, names), first
 
 
 def _times(versions: PlanVersions, ranges: TimeRange, side: str) -> Times:

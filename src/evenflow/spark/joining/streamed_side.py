@@ -1,4 +1,4 @@
-"""One side of a join with a stream: every row with the join keys of its cells, by its micro-batch's plan."""
+"""One side of a join with a stream: every row with the join keys of its cells, by its micro-batch's plans."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.spark.joining.side import SideNames, any_null
 from evenflow.spark.replanning.batch_stats import observe
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
+from evenflow.spark.routing.plan_sql import FOUND, with_found, with_look_up
 from evenflow.spark.routing.row_draws import resolved_order, with_draw
+from evenflow.spark.routing.slot_arrays import SLOTS
 from evenflow.spark.routing.turns import taking_turns
 from evenflow.spark.versions.arrow import arrow_function
 
@@ -23,7 +25,7 @@ class SideRules:
 
     keeps_all: bool  # also those without a match, which are then never copied
     divides: bool = True  # rows of a hot key among the pieces; otherwise all are copied to all
-    at_home: bool = False  # a copy of a hot key's rows also goes where Spark's own hash sends it
+    tells_plan: bool = False  # in a column
     order: str = "auto"
     seed: int = 0
     times: Times | None = None  # None: plans are valid at all times
@@ -51,7 +53,8 @@ def streamed_side(
     df: DataFrame,
     keyed: DataFrame,
     keys: list[KeyColumn],
-    hot_keys: DataFrame,
+    look_up: Column,
+    side: str,
     names: SideNames,
     rules: SideRules,
     reasons: list[str],
@@ -59,12 +62,11 @@ def streamed_side(
 ) -> DataFrame:
     """Return the rows of a side, once for each of their cells, with the join key.
 
-    ``keyed`` is ``df`` with its key columns.
+    ``keyed`` is ``df`` with its key columns; ``look_up`` is of :mod:`evenflow.spark.joining.hot_keys`.
     """
     is_null = any_null(keys)
     if not rules.keeps_all:
         keyed = keyed.where(f"not ({is_null})")
-    columns = ("hash", "serial", "spans")
     draw, added = F.lit(0.0), list[str]()
     hashed = key_hash(keys)
     if rules.divides:
@@ -74,20 +76,21 @@ def streamed_side(
             draw = turns.asNondeterministic()(F.expr(hashed))
         else:
             keyed, draw, added = with_draw(keyed, df, keys, order, rules.seed, reasons)
-    named = {
-        name: helper_name([*keyed.columns, *names.all()], f"side_{name}")
-        for name in ("own", "draw", "chosen", "time", *columns)
-    }
-    table = hot_keys.select(*(F.col(name).alias(named[name]) for name in columns))
-    own, drawn, chosen, time, hash_, serial, spans = (quoted(name) for name in named.values())
+    steps = (*FOUND, "draw", "time", "plan", "spans", "serial", "chosen")
+    named = {step: helper_name([*keyed.columns, *names.all()], f"side_{step}") for step in steps}
+    own, _, found, drawn, time, _, spans, _, chosen = (quoted(name) for name in named.values())
     if rules.keeps_all:  # null matches nothing, so these rows may be anywhere
         hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
     first_columns = [draw.alias(named["draw"])]
     if rules.times is not None:
         mark = arrow_function(rules.times.mark, "bigint", pa.int64())
         first_columns.append(mark(F.unix_micros(quoted(rules.times.column))).alias(named["time"]))
-    rows = keyed.select("*", *first_columns).select("*", F.expr(hashed).alias(named["own"]))
-    rows = rows.join(F.broadcast(table), F.expr(f"{own} = {hash_}"), "left")
+    rows, look_up = with_look_up(keyed.select("*", *first_columns), look_up, named["plan"])
+    rows = with_found(rows, {name: look_up[name] for name in SLOTS}, look_up["mask"], hashed, named)
+    told = {named["serial"]: look_up["serial"], named["spans"]: F.get(look_up[side], F.expr(f"int({found})"))}
+    if rules.tells_plan:
+        told[names.plan] = look_up["made"]
+    rows = rows.select("*", *(column.alias(name) for name, column in told.items()))
     piece = f"slice(span.cells, int({drawn} * span.pieces) * span.copies + 1, span.copies)"
     if rules.times is None:
         cell = piece.replace("span.", f"get({spans}, 0).")
@@ -98,19 +101,21 @@ def streamed_side(
         if least < most:
             cell = f"array_distinct({cell})"  # a key may have the same cells before and after others
     if rules.keeps_all:
-        cell = f"coalesce(get({cell}, 0), {own})"
-        first = chosen
+        cold, hot, first = own, f"coalesce(get({cell}, 0), {own})", chosen
     else:
-        if rules.at_home:
-            cell = f"array_distinct(concat({cell}, array({own})))"
-        cell = f"coalesce({cell}, array({own}))"
-        first = f"get({chosen}, 0)"
+        cold, hot, first = f"array({own})", cell, f"get({chosen}, 0)"
+    # since it has the spans twice, Spark does not merge this step, which it may not compile, into the others
+    cell = f"if({spans} is null, {cold}, {hot})"
     rows = rows.select("*", F.expr(cell).alias(named["chosen"]))
+    kept = [own, chosen, quoted(named["serial"])]
+    rows = rows.drop(*(name for name in named.values() if quoted(name) not in kept))
     if watch is not None:
         worker = F.expr(f"pmod(hash({first}), {watch.workers})")
-        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, keys, serial=F.col(serial))
+        serial = F.col(named["serial"])
+        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, keys, serial=serial)
     if not rules.keeps_all:
-        rows = rows.withColumn(named["chosen"], F.explode(chosen))
+        # no array is empty; Spark would push a filter on the size, with the whole look-up, into the scan
+        rows = rows.withColumn(named["chosen"], F.explode_outer(chosen))
     # Spark would push the filter that it derives from a nullable key, with the whole look-up, into the scan
     rows = rows.withColumn(names.key, F.coalesce(chosen, F.lit(0)))
     helpers = [key.frame_name for key in keys if key.is_helper]

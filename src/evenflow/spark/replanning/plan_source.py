@@ -14,7 +14,7 @@ import contextlib
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,12 +43,15 @@ def write_plan(control: Control, operator: str, serial: int, plan: Plan) -> bool
     from evenflow.spark.routing.plan_sql import look_up_arrays
 
     arrays = {name: array.tolist() for name, array in look_up_arrays(plan.table).items()}
-    look_up = json.dumps({"serial": serial, "mask": plan.table.mask, **arrays}, separators=(",", ":"))
-    header = {
-        "serial": serial, "workers": plan.workers, "plan": plan.to_json(), "look_up": look_up,
-        "crc": zlib.crc32(look_up.encode()),
-    }  # fmt: skip
+    look_up = {"serial": serial, "mask": plan.table.mask, **arrays}
+    header = {"serial": serial, "plan": plan.to_json(), **readable(plan.workers, look_up)}
     return control.write(plan_file(operator), "plan", header, {})
+
+
+def readable(workers: int, look_up: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a file's header by which `current_look_up` reads ``look_up`` again."""
+    text = json.dumps(look_up, separators=(",", ":"))
+    return {"workers": workers, "look_up": text, "crc": zlib.crc32(text.encode())}
 
 
 def read_plan(control: Control, operator: str, workers: int) -> tuple[tuple[int, Plan] | None, str]:
@@ -69,17 +72,25 @@ def read_plan(control: Control, operator: str, workers: int) -> tuple[tuple[int,
 
 def current_plan(spark: SparkSession, control: Control, operator: str, workers: int) -> Column:
     """Return the look-up table of the plan in a control directory, reread by every micro-batch, or null."""
-    from pyspark.sql import functions as F
-
     from evenflow.spark.routing.plan_sql import LOOK_UP
 
-    name, place = plan_file(operator), control.location
+    return current_look_up(spark, control, plan_file(operator), workers, LOOK_UP)
+
+
+def current_look_up(spark: SparkSession, control: Control, name: str, workers: int, fields: str) -> Column:
+    """Return what a file in a control directory has to look up, reread by every micro-batch, or null.
+
+    It is a struct of ``fields``, read in a scalar subquery: once for all places that a query has it in.
+    """
+    from pyspark.sql import functions as F
+
+    place = control.location
     files = _in_folder(spark, f"{place}/{name}") or _in_python(spark, place, name)
     before, after = FRAME
     text = f"cast(substring(content, {before + 1}, length(content) - {before + after}) as string)"
     headers = files.select(F.from_json(F.expr(text), _HEADER)["header"].alias("header"))
     valid = headers.where(f"header.workers = {workers} and crc32(header.look_up) = header.crc")
-    return valid.select(F.from_json("header.look_up", LOOK_UP)).scalar()
+    return valid.select(F.from_json("header.look_up", fields)).scalar()
 
 
 def _in_folder(spark: SparkSession, path: str) -> DataFrame | None:

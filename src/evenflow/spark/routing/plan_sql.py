@@ -21,14 +21,13 @@ from evenflow.plan.join_plan import JoinPlan, SidePieces
 from evenflow.plan.plan import Plan
 from evenflow.plan.table import UPPER, PlanTable, Slots
 from evenflow.spark.routing.key_columns import helper_name, quoted
+from evenflow.spark.routing.slot_arrays import SLOTS, slot_arrays
 from evenflow.spark.stored_arrays import stored_arrays
 
 _CELL_BITS = 21  # bits for the number of a key's homes
 _ADDED = 20  # columns and fields that placement adds to a frame, and more
-_LOOK_UP = ("hash", "slot", "found")  # the steps of finding a hot key
-_ARRAYS = {
-    "slots": "bigint", "listed": "bigint", "listed_answers": "bigint", "cuts": "double", "homes": "int",
-}  # fmt: skip
+FOUND = ("hash", "slot", "found")  # the steps of finding a hot key
+_ARRAYS = {**SLOTS, "cuts": "double", "homes": "int"}
 LOOK_UP = ", ".join(["serial bigint", "mask bigint", *(f"{name} array<{_ARRAYS[name]}>" for name in _ARRAYS)])
 
 
@@ -39,16 +38,16 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
     """
     if not plan.keys.size:
         return df.select("*", bucket_home(df, plan, hashed).alias(worker))
-    names = {step: helper_name([*df.columns, worker], step) for step in (*_LOOK_UP, "draw")}
+    names = {step: helper_name([*df.columns, worker], step) for step in (*FOUND, "draw")}
     hash_, _, found, draw_ = (quoted(name) for name in names.values())
     table = plan.table
     if draw is None or not table.splits:
-        stored = stored_arrays(df.sparkSession, _answer_arrays(table.keys, table, table.first_homes))
-        df = _with_answer(df, stored, F.lit(table.mask), hashed, names)
+        stored = stored_arrays(df.sparkSession, slot_arrays(table.keys, table, table.first_homes))
+        df = with_found(df, stored, F.lit(table.mask), hashed, names)
         home = F.col(found).cast("int")
     else:
         stored = stored_arrays(df.sparkSession, look_up_arrays(table))
-        df = _with_answer(df, stored, F.lit(table.mask), hashed, names, [draw.alias(names["draw"])])
+        df = with_found(df, stored, F.lit(table.mask), hashed, names, [draw.alias(names["draw"])])
         home = _drawn_home(stored, found, draw_)
     home = F.when(F.col(found) >= 0, home).otherwise(bucket_home(df, plan, hash_))
     return df.select("*", home.alias(worker)).drop(*names.values())
@@ -61,17 +60,26 @@ def with_current_worker(
 
     ``look_up`` is a struct of `LOOK_UP`. If it is null, rows go to ``bucket``, the home of their bucket.
     """
-    steps = (*_LOOK_UP, "draw", "plan")
+    steps = (*FOUND, "draw", "plan")
     names = {step: helper_name([*df.columns, worker, serial], step) for step in steps}
-    _, _, found, draw_, plan = (quoted(name) for name in names.values())
+    _, _, found, draw_, _ = (quoted(name) for name in names.values())
     # first what Spark does not compile, so that it compiles the rest as one
     df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
-    if is_compiled(df):  # then this copies nothing, and Spark plans one subquery per batch instead of ten
-        df, look_up = df.select("*", look_up.alias(names["plan"])), F.col(plan)
+    df, look_up = with_look_up(df, look_up, names["plan"])
     stored = {name: look_up[name] for name in _ARRAYS}
-    df = _with_answer(df, stored, look_up["mask"], hashed, names)
+    df = with_found(df, stored, look_up["mask"], hashed, names)
     home = F.when(F.col(found) >= 0, _drawn_home(stored, found, draw_)).otherwise(bucket)
     return df.select("*", home.alias(worker), look_up["serial"].alias(serial)).drop(*names.values())
+
+
+def with_look_up(df: DataFrame, look_up: Column, name: str) -> tuple[DataFrame, Column]:
+    """Return ``df`` and ``look_up``, which is a column of it if that copies nothing.
+
+    Then Spark plans one subquery for all steps instead of one for each.
+    """
+    if not is_compiled(df):
+        return df, look_up
+    return df.select("*", look_up.alias(name)), F.col(quoted(name))
 
 
 def is_compiled(df: DataFrame) -> bool:
@@ -95,7 +103,7 @@ def look_up_arrays(table: PlanTable) -> dict[str, Array]:
     # for each hot key: its first cell and the number of its cells
     answers = (table.starts[:-1] << _CELL_BITS) + np.diff(table.starts)
     homes = np.stack([table.below, table.above], axis=1).ravel()
-    return _answer_arrays(table.keys, table, answers) | {"cuts": table.cut, "homes": homes}
+    return slot_arrays(table.keys, table, answers) | {"cuts": table.cut, "homes": homes}
 
 
 def _drawn_home(stored: dict[str, Column], found: str, draw: str) -> Column:
@@ -110,26 +118,13 @@ def with_answer(
     df: DataFrame, keys: UInt64Array, slots: Slots | PlanTable, answers: Array, hashed: str, answer: str
 ) -> DataFrame:
     """Return ``df`` with the hot key's entry in ``answers``, or -1, in the column ``answer``."""
-    names = {step: helper_name([*df.columns, answer], step) for step in _LOOK_UP}
-    stored = stored_arrays(df.sparkSession, _answer_arrays(keys, slots, answers))
-    df = _with_answer(df, stored, F.lit(slots.slots.size - 1), hashed, names | {"found": answer})
+    names = {step: helper_name([*df.columns, answer], step) for step in FOUND}
+    stored = stored_arrays(df.sparkSession, slot_arrays(keys, slots, answers))
+    df = with_found(df, stored, F.lit(slots.slots.size - 1), hashed, names | {"found": answer})
     return df.drop(names["hash"], names["slot"])
 
 
-def _answer_arrays(keys: UInt64Array, slots: Slots | PlanTable, answers: Array) -> dict[str, Array]:
-    """Return what the look-up of a hot key's entry in ``answers`` reads."""
-    hashes = np.append(keys.view(np.int64), 0)[slots.slots]
-    held = np.append(answers, -1)[slots.slots]  # -1 in free slots, which would otherwise match a hash of 0
-    arrays: dict[str, Array] = {
-        "slots": np.stack([hashes, held, slots.shifts.astype(np.int64)], axis=1).ravel()
-    }
-    if slots.unslotted.size:
-        arrays["listed"] = keys.view(np.int64)[slots.unslotted]
-        arrays["listed_answers"] = answers[slots.unslotted].astype(np.int64)
-    return arrays
-
-
-def _with_answer(
+def with_found(
     df: DataFrame, stored: dict[str, Column], mask: Column, hashed: str, names: dict[str, str],
     drawn: Sequence[Column] = (),
 ) -> DataFrame:  # fmt: skip
@@ -169,7 +164,7 @@ def with_cells(
     key's hash; rows where the SQL ``keyless`` is true are spread by their draw. The columns for copies are
     missing if no row is copied. The list names helper columns to drop.
     """
-    steps = {step: helper_name([*df.columns, *names], step) for step in _LOOK_UP}
+    steps = {step: helper_name([*df.columns, *names], step) for step in FOUND}
     hash_, _, found = (quoted(name) for name in steps.values())
     drawn = [] if draw is None else [draw.alias(names.draw)]
     dropped = [names.draw] if drawn else []
@@ -179,9 +174,9 @@ def with_cells(
     if not plan.keys.size:
         return df.select("*", *drawn).withColumn(names.cell, _never_null(F.expr(cold))), dropped
     answers = (side.starts << 2 * _CELL_BITS) | side.pieces.astype(np.int64) << _CELL_BITS | side.copies
-    arrays = _answer_arrays(plan.keys, plan.slots, answers) | {"cells": values}
+    arrays = slot_arrays(plan.keys, plan.slots, answers) | {"cells": values}
     stored = stored_arrays(df.sparkSession, arrays)
-    df = _with_answer(df, stored, F.lit(plan.slots.slots.size - 1), hashed, steps, drawn)
+    df = with_found(df, stored, F.lit(plan.slots.slots.size - 1), hashed, steps, drawn)
     is_hot = f"{found} >= 0" if keyless is None else f"{found} >= 0 and not ({keyless})"
     mask = (1 << _CELL_BITS) - 1
     copies, pieces = f"int({found} & {mask}L)", f"int(shiftright({found}, {_CELL_BITS}) & {mask}L)"
