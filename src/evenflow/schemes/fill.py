@@ -82,6 +82,7 @@ from evenflow.plan.counted import Counted
 from evenflow.schemes.base import CARRIED, Router, RouterPlace, Scheme, WorkerReport, check
 from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.fill_homes import (
+    AHEAD,
     GROUP,
     NEVER,
     Homes,
@@ -120,7 +121,6 @@ SHARED_LONGEST = 28.0  # the same with several sources
 BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 CERTAIN = 4  # messages before a key's share is believed
-AHEAD = 64  # messages that are counted and looked up before the first of them is routed
 SPAN = 64  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
 NEED = 1.0  # rows of keys with homes in advance, in standard deviations of what the others bring to a worker
@@ -285,28 +285,29 @@ class FillState(NamedTuple):
 class Ahead(NamedTuple):
     """Scratch space of a call: what the next messages will need, and what a search for a worker may skip."""
 
-    rows: Int64Array  # SEEN of the first message, then of the others, then HOME of the first and so on
+    rows: Int64Array  # SEEN of the first message, then of the others, then ENTRY of the first and so on
     earliest: Int64Array  # by span of workers: a time before which none of them is free
     rows_by_step: Int64Array  # of keys whose share, times their luck, is at a step of thresholds
 
 
 def _new_scratch(workers: int) -> Ahead:
     return Ahead(
-        np.empty(FIELDS * AHEAD, np.int64), np.full(-(-workers // SPAN), -1), np.empty(2 * STEPS, np.int64)
+        np.empty(FIELDS * AHEAD, np.int64),
+        np.full(-(-workers // SPAN), -1),
+        np.empty(2 * STEPS, np.int64),
     )
 
 
 SEEN = 0 * AHEAD  # recent rows of a message's key before it
-HOME = 1 * AHEAD  # its home, unless it has several
-ENTRY = 2 * AHEAD  # of the key in the table of homes, or one past the last
-RING = 3 * AHEAD  # the same if the key has several homes, or -1
-SIZE = 4 * AHEAD  # number of its homes
-NOW = 5 * AHEAD  # the clock
-LIMIT = 6 * AHEAD  # a wait above which the key leaves
-HIGH = 7 * AHEAD  # a level above which it does
-LEADS = 8 * AHEAD  # a lead above which it does
-HIGHEST = 9 * AHEAD  # a level above which no worker takes a row
-FIELDS = 10
+ENTRY = 1 * AHEAD  # of the key in the table of homes, or one past the last
+TURN = 2 * AHEAD  # the group of its homes whose turn it is
+SIZE = 3 * AHEAD  # number of its homes
+NOW = 4 * AHEAD  # the clock
+LIMIT = 5 * AHEAD  # a wait above which the key leaves
+HIGH = 6 * AHEAD  # a level above which it does
+LEADS = 7 * AHEAD  # a lead above which it does
+HIGHEST = 8 * AHEAD  # a level above which no worker takes a row
+FIELDS = 9
 
 MESSAGES = 0
 SINCE = 1  # messages since the levels were reset
@@ -441,7 +442,7 @@ class FillRouter(Router):
         table = self.state.homes
         workers = np.empty(self.workers, np.int32)
         found: dict[int, list[int]] = {}
-        for entry in np.flatnonzero(table.current >= 0).tolist():
+        for entry in np.flatnonzero(table.turn[:-1] >= 0).tolist():
             count = homes_in(table, entry, workers)
             found[int(table.keys[entry])] = sorted(workers[:count].tolist())
         return found
@@ -598,9 +599,9 @@ def _first_free(free: Int64Array, levels: Int64Array, before: int, highest: int,
 
 @inlined
 def _lowest(free: Int64Array, span: int) -> int:
-    lowest = NEVER
-    for worker in range(span * SPAN, min((span + 1) * SPAN, free.size)):
-        lowest = min(lowest, free[worker])
+    lowest, first = NEVER, np.uint64(span * SPAN)
+    for place in range(min(SPAN, free.size - span * SPAN)):
+        lowest = min(lowest, free[first + np.uint64(place)])
     return lowest
 
 
@@ -644,7 +645,8 @@ def _next_home(state: FillState, ahead: Ahead, i: int, hashed: np.uint64) -> int
     """Return a key's next hash or, if that is a home of it, the first worker after it that is none."""
     homes, entry, n = state.homes, ahead.rows[ENTRY + i], state.levels.size
     worker = to_range(mix(hashed + np.uint64(ahead.rows[SIZE + i]) * GOLDEN), n)
-    while worker == ahead.rows[HOME + i] if entry == homes.keys.size else is_home(homes, entry, worker):
+    only = homes.workers[GROUP * ahead.rows[TURN + i]]  # home of a key without an entry
+    while worker == only if entry == homes.keys.size else is_home(homes, entry, worker):
         worker = worker + 1 if worker + 1 < n else 0
     return worker
 
@@ -755,21 +757,14 @@ def _route(
                 if ahead.rows[SIZE + i] < _wanted(state, ahead, i, hashed, counted + i + 1):
                     other = _next_home(state, ahead, i, hashed)
                     evicts = homes.free[0] < 0 or homes.free[1] < 0
-                    home, entry = int(ahead.rows[HOME + i]), ahead.rows[ENTRY + i]
+                    entry, home = ahead.rows[ENTRY + i], int(homes.workers[GROUP * ahead.rows[TURN + i]])
                     entry = open_home(homes, entry, key, home, other, False, messages + i + 1)
                     further += 1
-                    _correct(state, block, i, salt, ahead, entry, evicts)
-                    _limits(state, ahead, i, block.size, since, counted, epsilon, queue, alone)
+                    first = _correct(state, block, i, salt, ahead, entry, evicts)
+                    _limits(state, ahead, first, block.size, since, counted, epsilon, queue, alone)
             homes.used[np.uint64(ahead.rows[ENTRY + i])] = messages + i + 1
-            ring = ahead.rows[RING + i]
-            group = -1
-            if ring < 0:
-                worker = np.uint64(ahead.rows[HOME + i])
-                at = free[worker]
-            else:
-                group = homes.current[np.uint64(ring)]
-                homes.current[np.uint64(ring)] = homes.after[group]
-                worker, at = first_of(homes, group, free)
+            group = ahead.rows[TURN + i]
+            worker, at = first_of(homes, group, free)
             if _leaves(state, ahead, i, worker, at - now, key):
                 opened, highest = ahead.rows[SIZE + i], ahead.rows[HIGHEST + i]
                 leaves = True
@@ -792,11 +787,10 @@ def _route(
                             new = alone & (ahead.rows[SEEN + i] == 0)
                             entry = open_home(homes, entry, key, int(worker), other, new, messages + i + 1)
                             further += homes.size[entry] > 1
-                            _correct(state, block, i + 1, salt, ahead, entry, evicts)
-                            _limits(state, ahead, i + 1, block.size, since, counted, epsilon, queue, alone)
+                            first = _correct(state, block, i + 1, salt, ahead, entry, evicts)
+                            _limits(state, ahead, first, block.size, since, counted, epsilon, queue, alone)
                         worker = np.uint64(other)
                         at = free[worker]
-
             _queue_up(state, worker, at, key, now)
             taken[i] = worker
         messages += block.size
@@ -819,13 +813,11 @@ def _limits(
 ) -> None:  # fmt: skip
     """Compute the limits of a block's rows, several at once."""
     n = state.levels.size
-    early = since < SETTLED * n
     stretch = state.totals[STRETCH] / ROW
     for i in range(start, size):
         average = (since + i + 1) / n
         slack = epsilon * average + (0.0 if alone else ALWAYS + np.sqrt(average))
-        if early:
-            slack += EARLY * np.sqrt(average) * max(0.0, 1 - average / SETTLED)
+        slack += EARLY * np.sqrt(average) * max(0.0, 1 - average / SETTLED)
         new = alone & (ahead.rows[SEEN + i] == 0)
         share = (counted + i + 1) * float(ahead.rows[SIZE + i])  # of a key with part 1
         weight = (ahead.rows[SEEN + i] + 1.0) * n if ahead.rows[SEEN + i] >= CERTAIN else 0.0
@@ -861,37 +853,51 @@ def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahe
         ahead.rows[SEEN + i] = seen
         home = buckets[np.uint64(to_range(hashed, buckets.size))]
         entry = table_find(homes.table, keys[i])
-        found = np.uint64(max(entry, 0))
-        size = homes.size[found]
-        alone = homes.workers[GROUP * np.uint64(max(homes.newest[found], 0))]
-        ahead.rows[HOME + i] = alone if entry >= 0 else home
-        ahead.rows[ENTRY + i] = entry if entry >= 0 else homes.keys.size
-        ahead.rows[RING + i] = entry if (entry >= 0) & (size > 1) else -1
-        ahead.rows[SIZE + i] = size if entry >= 0 else 1
+        _note(homes, ahead, i, entry if entry >= 0 else homes.keys.size, home)
     return new
+
+
+@inlined
+def _note(homes: Homes, ahead: Ahead, i: int, entry: int, home: int) -> None:
+    """Note which homes a row is to look at; the next row of its key looks at the next group.
+
+    A key without an entry has a group of its own for as long, so that no branch is mispredicted.
+    """
+    alone = np.uint64(homes.after.size - AHEAD + i)
+    for place in range(GROUP):
+        homes.workers[GROUP * alone + np.uint64(place)] = home
+    homes.turn[homes.keys.size] = alone
+    group = homes.turn[np.uint64(entry)]
+    homes.turn[np.uint64(entry)] = homes.after[np.uint64(group)]
+    ahead.rows[ENTRY + i] = entry
+    ahead.rows[TURN + i] = group
+    ahead.rows[SIZE + i] = homes.size[np.uint64(entry)]
 
 
 @inlined
 def _correct(
     state: FillState, keys: UInt64Array, start: int, salt: np.uint64, ahead: Ahead, changed: int, evicts: bool
-) -> None:
-    """Look up again the keys whose entry was changed or, if any was evicted, was given to another key."""
+) -> int:
+    """Look up again the keys whose entry was changed or, if any was evicted, was given to another key.
+
+    Return the first row of such a key.
+    """
     homes = state.homes
     key = homes.keys[changed]
+    corrected, met = keys.size, False
     for i in range(start, keys.size):
         entry = ahead.rows[ENTRY + i]
         if keys[i] == key:
-            ahead.rows[ENTRY + i] = changed
-            ahead.rows[HOME + i] = homes.workers[GROUP * homes.newest[changed]]
-            ahead.rows[SIZE + i] = homes.size[changed]
-            ahead.rows[RING + i] = changed if homes.size[changed] > 1 else -1
-        elif (
-            evicts and entry < homes.keys.size and (homes.current[entry] < 0 or homes.keys[entry] != keys[i])
-        ):
-            ahead.rows[ENTRY + i] = homes.keys.size
-            ahead.rows[HOME + i] = state.buckets[to_range(mix(keys[i] ^ salt), state.buckets.size)]
-            ahead.rows[SIZE + i] = 1
-            ahead.rows[RING + i] = -1
+            if entry == changed and not met:
+                homes.turn[changed] = ahead.rows[TURN + i]  # as it was before these rows were looked up
+            met = True
+            _note(homes, ahead, i, changed, 0)
+            corrected = min(corrected, i)
+        elif evicts and entry < homes.keys.size and (homes.turn[entry] < 0 or homes.keys[entry] != keys[i]):
+            home = state.buckets[to_range(mix(keys[i] ^ salt), state.buckets.size)]
+            _note(homes, ahead, i, homes.keys.size, home)
+            corrected = min(corrected, i)
+    return corrected
 
 
 @inlined
@@ -899,7 +905,7 @@ def _halve(cells: Int32Array) -> int:
     """Halve all counters, keeping 1 as 1 (a seen key stays seen), and return their sum."""
     total = 0
     for cell in range(cells.size):
-        cells[cell] = (cells[cell] + 1) // 2
+        cells[cell] = (cells[cell] + 1) >> 1
         total += cells[cell]
     return total
 

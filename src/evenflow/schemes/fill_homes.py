@@ -17,6 +17,7 @@ ENTRIES = 64  # table entries per worker
 FEWEST_ENTRIES = 8192
 GROUP = 4  # homes that are looked at for every row of a key
 LOOK = 16  # homes that are looked at before another is opened
+AHEAD = 64  # messages that are counted and looked up before the first of them is routed
 NEVER = 2**60
 
 
@@ -24,14 +25,15 @@ class Homes(NamedTuple):
     """Keys with homes of their own: entries in a table, each with a ring of groups of up to four homes.
 
     A group that is not full repeats homes: of a key with fewer than four its own, else those of another.
+    The last entry and the last groups are for messages of keys without an entry, while they are routed.
     """
 
     table: KeyTable
     keys: UInt64Array
-    current: Int32Array  # the group in an entry's ring that is looked at next; -1 for a free entry
+    turn: Int32Array  # the group in an entry's ring that is looked at next; -1 for a free entry
     newest: Int32Array  # the group that was added last, the only one that need not be full
     size: Int32Array  # number of homes of an entry; of a free entry: the next free one
-    used: Int64Array  # message at which an entry was last used; one more for keys without an entry
+    used: Int64Array  # message at which an entry was last used
     workers: Int32Array  # of a group: four of them
     after: Int32Array  # the next group in the ring, or in the list of free groups
     free: Int32Array  # [first free group, or -1; first free entry, or -1; next entry to consider for reuse]
@@ -44,12 +46,12 @@ def new_homes(workers: int, entries: int | None = None) -> Homes:
     return Homes(
         table=new_table(entries),
         keys=np.zeros(entries, np.uint64),
-        current=np.full(entries, -1, np.int32),
+        turn=np.full(entries + 1, -1, np.int32),
         newest=np.full(entries, -1, np.int32),
-        size=_chain(entries),
+        size=np.append(_chain(entries), np.int32(1)),
         used=np.zeros(entries + 1, np.int64),
-        workers=np.zeros(GROUP * groups, np.int32),
-        after=_chain(groups),
+        workers=np.zeros(GROUP * (groups + AHEAD), np.int32),
+        after=np.append(_chain(groups), np.arange(groups, groups + AHEAD, dtype=np.int32)),
         free=np.zeros(3, np.int32),
     )
 
@@ -63,7 +65,7 @@ def _chain(length: int) -> Int32Array:
 
 def further_homes(homes: Homes) -> int:
     """Return how many homes keys have beyond their first."""
-    return int(np.maximum(homes.size[homes.current >= 0] - 1, 0).sum())
+    return int(np.maximum(homes.size[:-1][homes.turn[:-1] >= 0] - 1, 0).sum())
 
 
 @inlined
@@ -74,7 +76,7 @@ def _release(homes: Homes, entry: int) -> None:
     first = homes.after[newest]
     homes.after[newest] = homes.free[0]
     homes.free[0] = first
-    homes.current[entry] = -1
+    homes.turn[entry] = -1
     homes.size[entry] = homes.free[1]
     homes.free[1] = entry
 
@@ -88,7 +90,7 @@ def _evict(homes: Homes, keep: int) -> None:
     looked = 0
     while looked < 8 or oldest < 0:
         if (
-            homes.current[entry] >= 0
+            homes.turn[entry] >= 0
             and entry != keep
             and (oldest < 0 or homes.used[entry] < homes.used[oldest])
         ):
@@ -112,7 +114,7 @@ def _add_home(homes: Homes, entry: int, worker: int) -> None:
         group = homes.free[0]
         homes.free[0] = homes.after[group]
         if size == 0:
-            homes.after[group] = homes.current[entry] = group
+            homes.after[group] = homes.turn[entry] = group
         else:
             homes.after[group] = homes.after[newest]
             homes.after[newest] = group
@@ -146,7 +148,7 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
     entry = homes.free[1]
     homes.free[1] = homes.size[entry]
     homes.size[entry] = 0
-    homes.current[entry] = 0  # no longer free
+    homes.turn[entry] = 0  # no longer free
     homes.keys[entry] = key
     table_insert(homes.table, key, entry)
     return entry
@@ -170,16 +172,16 @@ def open_home(
 def first_of(homes: Homes, group: int, free: Int64Array) -> tuple[np.uint64, int]:
     """Return the first home of a group to be free, and when, without a branch that would be mispredicted."""
     workers, first = homes.workers, np.uint64(GROUP * group)
-    one = min(_when(workers[first], 0, free), _when(workers[first + np.uint64(1)], 1, free))
-    other = min(_when(workers[first + np.uint64(2)], 2, free), _when(workers[first + np.uint64(3)], 3, free))
-    best = min(one, other)
-    return np.uint64(workers[first + (np.uint64(best) & np.uint64(GROUP - 1))]), best // GROUP
+    one, when = _earlier(workers[first], workers[first + np.uint64(1)], free)
+    other, at = _earlier(workers[first + np.uint64(2)], workers[first + np.uint64(3)], free)
+    return np.uint64(other if at < when else one), min(when, at)
 
 
 @inlined
-def _when(worker: int, place: int, free: Int64Array) -> int:
-    """Return when a home is free, and in the lowest bits its place."""
-    return GROUP * free[np.uint64(worker)] + place
+def _earlier(one: int, other: int, free: Int64Array) -> tuple[int, int]:
+    """Return the worker that is free first, and when."""
+    when, at = free[np.uint64(one)], free[np.uint64(other)]
+    return other if at < when else one, min(when, at)
 
 
 @inlined
@@ -227,7 +229,7 @@ def homes_in(homes: Homes, entry: int, workers: Int32Array) -> int:
 def forget_workers(homes: Homes, workers: int, own: Int32Array) -> None:
     """Remove workers numbered ``workers`` or higher from every ring, and entries without homes."""
     for entry in range(homes.keys.size):
-        if homes.current[entry] < 0:
+        if homes.turn[entry] < 0:
             continue
         size = _homes_of(homes, entry, own)
         left = 0
@@ -252,7 +254,7 @@ def further_pairs(
     """Write the pairs of keys and homes, without the homes of the keys' buckets; return their number."""
     count = 0
     for entry in range(homes.keys.size):
-        if homes.current[entry] < 0:
+        if homes.turn[entry] < 0:
             continue
         key = homes.keys[entry]
         first = buckets[to_range(mix(key ^ salt), buckets.size)]
@@ -284,7 +286,7 @@ def adopt_homes(
 def join_homes(homes: Homes, others: Homes, now: int, workers: Int32Array) -> None:
     """Add the homes of another source's table; ``workers`` is room for those of one key."""
     for entry in range(others.keys.size):
-        if others.current[entry] < 0:
+        if others.turn[entry] < 0:
             continue
         mine = table_find(homes.table, others.keys[entry])
         if mine < 0:
