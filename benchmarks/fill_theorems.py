@@ -13,7 +13,8 @@ from evenflow.bench.measure import Progress, Row, silent
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, kernel
 from evenflow.report.tables import Table
-from evenflow.schemes.fill import AHEAD, LIGHT, LONGEST, PRICE
+from evenflow.schemes.fill import LIGHT, LONGEST, PRICE
+from evenflow.schemes.fill_homes import AHEAD
 
 EPSILON = 0.02
 
