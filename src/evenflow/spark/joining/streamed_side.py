@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.spark.joining.side import SideNames, any_null
-from evenflow.spark.replanning.batch_stats import observe
+from evenflow.spark.replanning.batch_stats import observe, value_draw
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
 from evenflow.spark.routing.plan_sql import FOUND, with_found, with_look_up
 from evenflow.spark.routing.row_draws import resolved_order, with_draw
@@ -76,15 +76,18 @@ def streamed_side(
             draw = turns.asNondeterministic()(F.expr(hashed))
         else:
             keyed, draw, added = with_draw(keyed, df, keys, order, rules.seed, reasons)
-    steps = (*FOUND, "draw", "time", "plan", "spans", "serial", "chosen")
+    steps = (*FOUND, "draw", "time", "plan", "spans", "serial", "chosen", "value_draw")
     named = {step: helper_name([*keyed.columns, *names.all()], f"side_{step}") for step in steps}
-    own, _, found, drawn, time, _, spans, _, chosen = (quoted(name) for name in named.values())
+    own, _, found, drawn, time, _, spans, _, chosen, _ = (quoted(name) for name in named.values())
     if rules.keeps_all:  # null matches nothing, so these rows may be anywhere
         hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
     first_columns = [draw.alias(named["draw"])]
     if rules.times is not None:
         mark = arrow_function(rules.times.mark, "bigint", pa.int64())
         first_columns.append(mark(F.unix_micros(quoted(rules.times.column))).alias(named["time"]))
+    if watch is not None:
+        first_columns.append(value_draw(df).alias(named["value_draw"]))
+    # first what Spark does not compile, so that it compiles the rest as one
     rows, look_up = with_look_up(keyed.select("*", *first_columns), look_up, named["plan"])
     rows = with_found(rows, {name: look_up[name] for name in SLOTS}, look_up["mask"], hashed, named)
     told = {named["serial"]: look_up["serial"], named["spans"]: F.get(look_up[side], F.expr(f"int({found})"))}
@@ -107,12 +110,12 @@ def streamed_side(
     # since it has the spans twice, Spark does not merge this step, which it may not compile, into the others
     cell = f"if({spans} is null, {cold}, {hot})"
     rows = rows.select("*", F.expr(cell).alias(named["chosen"]))
-    kept = [own, chosen, quoted(named["serial"])]
-    rows = rows.drop(*(name for name in named.values() if quoted(name) not in kept))
+    kept = ("hash", "serial", "chosen", "value_draw")
+    rows = rows.drop(*(name for step, name in named.items() if step not in kept))
     if watch is not None:
         worker = F.expr(f"pmod(hash({first}), {watch.workers})")
-        serial = F.col(named["serial"])
-        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, keys, serial=serial)
+        serial, value = F.col(named["serial"]), F.col(named["value_draw"])
+        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, keys, serial=serial, drawn=value)
     if not rules.keeps_all:
         # no array is empty; Spark would push a filter on the size, with the whole look-up, into the scan
         rows = rows.withColumn(named["chosen"], F.explode_outer(chosen))
