@@ -243,12 +243,12 @@ def test_nulls_are_one_key_and_nan_another(spark: Any) -> None:
 
 def test_names_that_collide_dots_and_duplicates(spark: Any) -> None:
     df = spark.createDataFrame(
-        [(1, "x", 5, 7)], "`a.b` int, __even_worker string, __EVEN_hash int, __even_key_0 int"
+        [(1, "x", 5, 7)], "`a.b` int, __ef_worker string, __EF_hash int, __ef_key_0 int"
     )
-    out = df.transform(balance(["a.b", F.col("__even_worker")], workers=2))
+    out = df.transform(balance(["a.b", F.col("__ef_worker")], workers=2))
     assert out.collect() == df.collect()
     assert out.columns == df.columns
-    twice = df.select("`a.b`", F.col("__EVEN_hash").alias("x"), F.col("__even_key_0").alias("x"))
+    twice = df.select("`a.b`", F.col("__EF_hash").alias("x"), F.col("__ef_key_0").alias("x"))
     assert twice.transform(balance("a.b", workers=2)).columns == ["a.b", "x", "x"]
     with pytest.raises(ef.EvenflowError, match="2 columns have that name"):
         twice.transform(balance("x", workers=2))
@@ -375,7 +375,7 @@ def test_the_explained_plan_is_short_however_many_keys_are_hot(spark: Any, tmp_p
     rows.write.csv(str(tmp_path / "rows"), header=True)
     stored = spark.read.csv(str(tmp_path / "rows"), header=True, inferSchema=True)
     text = explained(stored.transform(balance("customer", workers=64))).replace(str(tmp_path), "/data")
-    assert "__even_draw" in text  # a key is split
+    assert "__ef_draw" in text  # a key is split
     assert len(re.sub(r"#\d+", "#100", text)) < 3_000  # numbers grow with the age of a session
 
 

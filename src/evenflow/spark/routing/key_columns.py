@@ -20,7 +20,7 @@ from evenflow.errors import EvenflowError, first_line, nearest
 
 Key: TypeAlias = "str | Column | Sequence[str | Column]"
 
-PREFIX = "__even_"
+PREFIX = "__ef_"  # short, since explained plans have it some thirty times
 _TIME_WINDOW = "spark.timeWindow"
 
 
@@ -91,8 +91,8 @@ def _holds_floats(kind: T.DataType) -> bool:
 def helper_name(taken: DataFrame | Iterable[str], name: str) -> str:
     """Return a name for a helper column that is not taken, ignoring case as Spark does.
 
-    >>> helper_name(["a", "__EVEN_worker"], "worker")
-    '__even_worker_1'
+    >>> helper_name(["a", "__EF_worker"], "worker")
+    '__ef_worker_1'
     """
     names = {str(column).lower() for column in (taken.columns if isinstance(taken, DataFrame) else taken)}
     chosen, number = f"{PREFIX}{name}", 0
