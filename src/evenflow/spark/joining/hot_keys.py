@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from evenflow.errors import EvenflowError
 from evenflow.plan.join_plan import JoinPlan
 from evenflow.plan.table import perfect_slots
 from evenflow.spark.joining.join_keys import key_on_worker
@@ -34,6 +35,7 @@ _SPAN_FIELDS = "start: bigint, stop: bigint, pieces: int, copies: int, cells: ar
 _FIELDS = {
     "serial": ("bigint", pa.int64()),
     "made": ("bigint", pa.int64()),  # a number of its own for every plan, also of another driver
+    "error": ("string", pa.string()),  # why there is nothing to look up, for the rows' tasks to raise
     "mask": ("bigint", pa.int64()),
     **{name: (f"array<{kind}>", pa.list_(pa.int64())) for name, kind in SLOTS.items()},
     **{side: (f"array<array<struct<{_SPAN_FIELDS}>>>", pa.list_(pa.list_(_SPAN))) for side in SIDES},
@@ -92,7 +94,11 @@ def looked_up_in_task(spark: SparkSession, read: Callable[[MicroBatch], dict[str
 
     def read_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:  # one row
-            yield pa.RecordBatch.from_pylist([read(MicroBatch.current())], schema=_ARROW)
+            try:
+                found = read(MicroBatch.current())
+            except (EvenflowError, OSError) as error:  # Spark does not show why a subquery failed
+                found = {"error": str(error)}
+            yield pa.RecordBatch.from_pylist([found], schema=_ARROW)
 
     found = spark.range(0, 1, 1, 1).mapInArrow(read_once, LOOK_UP)
     return found.select(F.struct("*").alias("look_up")).scalar()

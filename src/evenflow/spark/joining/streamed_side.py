@@ -78,7 +78,7 @@ def streamed_side(
             keyed, draw, added = with_draw(keyed, df, keys, order, rules.seed, reasons)
     steps = (*FOUND, "draw", "time", "plan", "spans", "serial", "chosen", "value_draw")
     named = {step: helper_name([*keyed.columns, *names.all()], f"side_{step}") for step in steps}
-    own, _, found, drawn, time, _, spans, _, chosen, _ = (quoted(name) for name in named.values())
+    own, _, _, drawn, time, _, spans, _, chosen, _ = (quoted(name) for name in named.values())
     if rules.keeps_all:  # null matches nothing, so these rows may be anywhere
         hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
     first_columns = [draw.alias(named["draw"])]
@@ -90,7 +90,12 @@ def streamed_side(
     # first what Spark does not compile, so that it compiles the rest as one
     rows, look_up = with_look_up(keyed.select("*", *first_columns), look_up, named["plan"])
     rows = with_found(rows, {name: look_up[name] for name in SLOTS}, look_up["mask"], hashed, named)
-    told = {named["serial"]: look_up["serial"], named["spans"]: F.get(look_up[side], F.expr(f"int({found})"))}
+    failed = F.raise_error(F.concat(F.lit("evenflow: "), look_up["error"]))
+    of_key = F.get(look_up[side], F.col(named["found"]).cast("int"))
+    told = {
+        named["serial"]: look_up["serial"],
+        named["spans"]: F.when(look_up["error"].isNull(), of_key).otherwise(failed),
+    }
     if rules.tells_plan:
         told[names.plan] = look_up["made"]
     rows = rows.select("*", *(column.alias(name) for name, column in told.items()))
