@@ -336,8 +336,7 @@ def test_rescaling_moves_little_more_than_it_must(split: bool, before: int, afte
         if int(key) not in known and owner[int(key)] != home:
             moved += weight
     ideal = abs(after - before) / max(after, before) * state.sum()
-    assert moved <= 1.3 * ideal
-    assert after < before or (homes >= before).any()
+    assert 0 < moved <= 1.3 * ideal
 
 
 def test_growing_from_one_worker_ends_even_and_keeps_what_was_learned() -> None:
@@ -461,7 +460,7 @@ def test_sources_that_do_not_talk_open_the_same_homes(z: float, keys: int) -> No
         excess[s] = replicas(stream, workers) - 1
         mean = stream.size / n
         assert np.bincount(workers, minlength=n).max() <= 1.02 * mean + 13 * s + np.sqrt(s * mean)
-    assert max(excess.values()) <= 1.65 * excess[1]
+    assert max(excess.values()) <= 1.5 * excess[1]
 
 
 def test_sources_that_tell_their_homes_need_fewer() -> None:
@@ -482,7 +481,7 @@ def test_sources_that_tell_their_homes_need_fewer() -> None:
         memory[exchange] = replicas(stream, workers)
         mean = stream.size / n
         assert np.bincount(workers, minlength=n).max() <= 1.02 * mean + 13 * s + np.sqrt(s * mean)
-    assert memory[100] - 1 < 0.9 * (memory[0] - 1)
+    assert memory[100] - 1 < 0.85 * (memory[0] - 1)
     assert coordinator.most_told <= 30  # type: ignore[attr-defined]
     coordinator.rescale(n + 1)
     coordinator.before(stream.size)
