@@ -709,7 +709,8 @@ def _units(rows: float) -> int:
 @inlined
 def _distinct(filled: int, cells: int) -> int:
     """Return how many keys there were, estimated from the counters that are still 0."""
-    return max(1, np.int64(cells * np.log((cells + 1.0) / (cells - filled + 1.0))))
+    keys = cells * np.log((cells + 1.0) / (cells - filled + 1.0))
+    return np.int64(max(1.0, keys))  # type: ignore[return-value]
 
 
 @inlined
