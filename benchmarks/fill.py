@@ -275,12 +275,13 @@ VARIANTS = {
     "homes not kept": Variant(remember=False),
     "new home: the second hash": Variant(earliest=False),
     "hot keys do not give way first": Variant(hot_first=False),
+    "hot from 1/160 of a worker, however many keys": Variant(light_key=np.inf),
     "new keys stay in their bucket": Variant(free_new=False),
     "only a group of 4 homes is looked at": Variant(look=1),
     "groups of 16 homes": Variant(group=16),
     "exact counts": Variant(exact=True),
-    "256 counters per worker": Variant(cells=256),
-    "1024 counters per worker": Variant(cells=1024),
+    "512 counters per worker": Variant(cells=512),
+    "2048 counters per worker": Variant(cells=2048),
     "counts of 100 messages per worker": Variant(recent=100.0),
     "counts of the whole stream": Variant(recent=1e12),
     "workers serve 1 + epsilon / 4": Variant(drain=0.25),
@@ -299,7 +300,8 @@ def ablation(streams: Sequence[str], messages: int, progress: Progress = silent)
     chosen = [
         spec
         for spec in streams
-        if _short(spec) in {"stocknet_cashtags", "online_retail_country", "online_retail_stock"}
+        if _short(spec)
+        in {"congress_hashtags", "stocknet_cashtags", "online_retail_country", "online_retail_stock"}
     ]
     chosen += [f"zipf:z=0.6,keys=1e4,messages={messages},seed=1", f"drift:messages={messages},seed=1"]
     rows = []

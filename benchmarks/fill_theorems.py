@@ -13,7 +13,7 @@ from evenflow.bench.measure import Progress, Row, silent
 from evenflow.errors import EvenflowError
 from evenflow.kernels import Float64Array, Int32Array, kernel
 from evenflow.report.tables import Table
-from evenflow.schemes.fill import LIGHT, LONGEST, PRICE
+from evenflow.schemes.fill import LIGHT, LIGHT_KEY, LIGHTEST, LONGEST, PRICE
 from evenflow.schemes.fill_homes import AHEAD
 
 EPSILON = 0.02
@@ -71,7 +71,8 @@ def most_homes(shares: Float64Array, workers: int, queue: float, longest: float,
     bound = np.inf
     for opened in np.linspace(max(0.0, (longest / queue - 1) / PRICE), LONGEST / PRICE, 200) * keys:
         stretch = min(LONGEST, 1 + PRICE * opened / keys)
-        hot = LIGHT**-1 * workers * shares * (longest / (queue * stretch)) ** 2
+        part = workers * shares * (longest / (queue * stretch)) ** 2
+        hot = part / min(LIGHT, max(LIGHTEST, LIGHT_KEY * workers / keys))
         if queue * stretch >= longest * (1 - 1e-9):
             bound = min(bound, opened + AHEAD + np.minimum(workers - 1, np.ceil(hot) - 1).clip(0).sum())
     return int(bound)

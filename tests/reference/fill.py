@@ -44,14 +44,15 @@ class FillReference(Reference):
         self.levels = [0.0] * self.n
         self.free = [0.0] * self.n
         self.weights = [1.0] * self.n
-        self.cells = [0] * (512 * self.n)
+        self.cells = [0] * (1024 * self.n)
         self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
         self.messages = self.since = self.counted = self.fresh = 0
         self.further = 0  # homes beyond a key's first
         self.stretched = 1.0
+        self.distinct = 1  # keys, as estimated
         self.threshold = math.inf  # part times luck from which a key has homes in advance
         self.votes: list[tuple[int, float]] = [(0, 0.0)] * self.n  # by worker: leading key, lead
-        self.reset_table(max(8192, 64 * self.n))
+        self.reset_table(max(16_384, 64 * self.n))
 
     def reset_table(self, entries: int) -> None:
         self.slots: list[Entry | None] = [None] * entries
@@ -116,12 +117,15 @@ class FillReference(Reference):
             result += 3 * math.sqrt(average) * (1 - average / 100)
         return result + (12 + math.sqrt(average) if self.sources > 1 else 0)
 
+    def estimate_distinct(self) -> int:
+        """From the counters that are still 0, rounded down, at least 1."""
+        zeros = self.cells.count(0)
+        return max(1, math.floor(len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))))
+
     def stretch(self) -> float:
         """1 + 18 (several sources: 100) x homes beyond the first per distinct key, at most 8 (28)."""
-        zeros = self.cells.count(0)
-        distinct = len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))
         price, longest = (18, 8.0) if self.sources == 1 else (100, 28.0)
-        return math.floor(min(longest, 1 + price * self.further / max(1.0, distinct)) * UNIT) / UNIT
+        return math.floor(min(longest, 1 + price * self.further / self.distinct) * UNIT) / UNIT
 
     def luck(self, cell: int) -> int:
         return int(2 ** (((mix(cell) >> 32) * 4) >> 32))
@@ -161,6 +165,7 @@ class FillReference(Reference):
 
     def choose(self, key: int, time: float) -> int:
         if self.messages % 64 == 0:
+            self.distinct = self.estimate_distinct()
             self.stretched = self.stretch()
             blocks = self.messages // 64
             if self.sources > 1 and self.messages >= self.n and blocks & (blocks - 1) == 0:
@@ -201,17 +206,20 @@ class FillReference(Reference):
 
         new = self.sources == 1 and seen == 0
         share = float(self.counted * opened)  # the recent rows of a key with part 1, times n
-        weight = float((seen + 1) * self.n) if seen >= 4 else 0.0
-        light = (1 / 160) * share
-        patience = 1 / 2 if new else self.stretched * math.sqrt(light / max(weight, light))
+        weight = float((seen + 1) * self.n) if seen >= 8 else 0.0
+        hot = 1 / 160  # the part from which a key gives way before others
+        if self.sources == 1:
+            hot = min(hot, max(1 / 800, 3 / 4 * self.n / self.distinct))  # or 3/4 of the average key's
+        light = hot * share
+        patience = 3 / 10 if new else self.stretched * math.sqrt(light / max(weight, light))
         most = min(self.scheme.queue, max(12.0, 0.5 * slack))
-        limit = most * patience
+        limit = most * patience if new else max(most * patience, min(most, 1.5))
         high = average + slack * (0.5 if new else 0.75 if weight > 0.1 * share else 1.0)
 
         def leaves() -> bool:
             leader, lead = self.votes[worker]
             wait = self.free[worker] - now
-            bursts = leader == key and min(lead, wait) > 0.9 * most
+            bursts = leader == key and min(lead, wait) > 0.95 * most
             return wait > limit or bursts or self.levels[worker] > high
 
         if leaves() and entry is not None and opened > 4:

@@ -242,7 +242,7 @@ def test_stationary_streams_cost_little_memory(z: float, keys: int, n: int) -> N
     stream = zipf(z, keys, 10**6)
     workers = ef.scheme("fill").router(n, seed=1).route(stream)
     assert np.bincount(workers, minlength=n).max() * n / stream.size <= 1.021
-    assert replicas(stream, workers) <= (1.20 if z < 1 else 1.06)  # 100 nearly equal keys per worker
+    assert replicas(stream, workers) <= (1.20 if z < 1 else 1.07)  # 100 nearly equal keys per worker
 
 
 def test_queue_walks_from_short_waits_to_little_memory() -> None:
@@ -417,7 +417,7 @@ def test_several_sources_share_the_homes_they_open() -> None:
 @pytest.mark.parametrize("sources", [1, 5, 100])
 def test_counters_are_halved_at_intervals_also_when_all_of_them_are_filled(sources: int) -> None:
     n, interval = 4, int(np.ceil(500 * 4 / np.sqrt(sources)))
-    keys = np.random.default_rng(1).integers(0, 2**64, 20_000, dtype=np.uint64)
+    keys = np.random.default_rng(1).integers(0, 2**64, 60_000, dtype=np.uint64)
     router: Any = ef.scheme("fill").router(n, sources=sources)
     for part in np.array_split(keys, 7):
         router.route(part)

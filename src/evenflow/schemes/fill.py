@@ -15,24 +15,27 @@ to a worker's share, divided by the number of its homes.
    takes the row, and the pointer moves on to the next group.
 3. **Limit.** If the wait there is above the key's limit, 16 homes are looked at instead of four. If the wait
    is still above it, the key gets another home: the worker that is free first, if that is two rows earlier.
-4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(1 / (160 part))`` for a key with
-   a part above 1/160: another home for it moves more rows, and its homes balance the workers for all keys.
-   A ``queue`` above 12 is used as far as half of the slack (rule 7) permits.
+4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(hot / part)`` for a key with a
+   part above ``hot``: another home for it moves more rows, and its homes balance the workers for all keys.
+   ``hot`` is 1/160 or, if that is less and there is one source, 3/4 of the part of the average key, n per
+   distinct key, but at least 1/800: where keys are many, all are small, and yet some have far more rows than
+   most. At least 1.5 rows may wait, or ``queue``. A ``queue`` above 12 is used as far as half of the slack
+   (rule 7) permits.
 5. **Memory has its price.** The limit is stretched by ``1 + 18 e``, at most 8, where e is the number of homes
    that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
-   more is. It is computed every 64 messages; the number of distinct keys is estimated from the counters that
-   are still 0.
+   more is. It is computed every 64 messages, with the number of distinct keys, which is estimated from the
+   counters that are still 0.
 6. **A burst opens homes at once.** A majority vote finds the key that has most of the rows waiting at a
-   worker, and its lead over all others. A key that leads by more than 9/10 of ``queue`` fills the queue by
+   worker, and its lead over all others. A key that leads by more than 19/20 of ``queue`` fills the queue by
    itself: it gets another home, whatever its limit.
 7. **Balance.** No worker takes a row while its load, divided by its share of the capacity, is above
    ``x + slack``, where the slack is ``epsilon x``. Hence max <= (1 + epsilon) mean + 1 at all times. A new
    key gets another home at half of the slack, a key with a part above a tenth at three quarters. In the first
    100 messages per worker, where chance outweighs skew, the slack is ``3 sqrt(x) (1 - x / 100)`` wider.
-8. **New keys are free to place.** A key that was never seen has no state yet, so its limit is half of
+8. **New keys are free to place.** A key that was never seen has no state yet, so its limit is 3/10 of
    ``queue``, never stretched: placing it elsewhere costs a table entry but no replica.
 
-Recent rows are counted in an array of 512 counters per worker with one hash (never too low; a counter of 0
+Recent rows are counted in an array of 1024 counters per worker with one hash (never too low; a counter of 0
 proves that the key is new). They are halved every 500 messages per worker (with s sources 500 / sqrt(s)), so
 that keys that have cooled are forgotten. All memory is bounded by the number of workers:
 when the table is full, the least recently used of eight consecutive entries is evicted, and its key falls
@@ -102,7 +105,7 @@ from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import register
 from evenflow.sketches.table import table_find
 
-CELLS = 512  # counters per worker
+CELLS = 1024  # counters per worker
 BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
 RECENT = 500  # messages per worker after which the counters are halved
 SETTLED = 100.0  # messages per worker from which the guarantee holds
@@ -110,7 +113,9 @@ EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's 
 DRAIN = 0.75  # of epsilon: how much faster than its share a worker is assumed to serve
 ALWAYS = 12.0  # rows that may wait even while the slack is small
 LIGHT = 1 / 160  # part of a worker's share from which a key gives way before others
-NEW_PATIENCE = 0.5  # of a key without state
+LIGHT_KEY = 0.75  # the same relative to the average key's, for one source, if that is less
+LIGHTEST = 1 / 800  # but not less than this
+NEW_PATIENCE = 0.3  # of a key without state
 NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
@@ -118,9 +123,10 @@ PRICE = 18.0  # how much a home per key stretches the limits
 SHARED_PRICE = 100.0  # the same with several sources, each of which opens homes on its own
 LONGEST = 8.0  # limits are stretched at most so far
 SHARED_LONGEST = 28.0  # the same with several sources
-BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
+BURST = 0.95  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
-CERTAIN = 4  # messages before a key's share is believed
+LEAST = 1.5  # rows, at most the queue, that may wait whatever a key's part
+CERTAIN = 8  # messages before a key's share is believed
 SPAN = 64  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
 NEED = 1.0  # rows of keys with homes in advance, in standard deviations of what the others bring to a worker
@@ -275,7 +281,7 @@ class FillState(NamedTuple):
     weights: Int64Array  # 1 / capacity share: what a row adds to a worker's level and wait
     cells: Int32Array
     buckets: Int32Array
-    totals: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED, FRESH, STRETCH
+    totals: Int64Array  # by MESSAGES, SINCE, COUNTED, OPENED, FILLED, FRESH, STRETCH, DISTINCT
     threshold: Float64Array  # part times luck from which a key has homes in advance; infinite: none has
     leader: UInt64Array  # the key that has the majority of the rows waiting at a worker, if one has
     lead: Int64Array  # by how many rows, weighted as waits
@@ -316,6 +322,7 @@ OPENED = 3  # homes beyond a key's first
 FILLED = 4  # cells that are not 0
 FRESH = 5  # messages since the cells were halved
 STRETCH = 6  # how much longer rows wait, in units
+DISTINCT = 7  # keys, estimated
 
 
 class FillRouter(Router):
@@ -334,7 +341,7 @@ class FillRouter(Router):
             weights=np.full(n, ROW),
             cells=np.zeros(CELLS * n, np.int32),
             buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
-            totals=np.zeros(7, np.int64),
+            totals=np.zeros(8, np.int64),
             threshold=np.full(1, np.inf),
             leader=np.zeros(n, np.uint64),
             lead=np.zeros(n, np.int64),
@@ -503,7 +510,7 @@ class FillRouter(Router):
             free=np.full(self.workers, _now(since / self.workers, self.scheme.epsilon)),  # it is done by now
             cells=cells,
             totals=np.array(
-                [0, since, cells.sum(), joined.totals[OPENED], np.count_nonzero(cells), 0, 0], np.int64
+                [0, since, cells.sum(), joined.totals[OPENED], np.count_nonzero(cells), 0, 0, 0], np.int64
             ),
             lead=np.zeros(self.workers, np.int64),
         )
@@ -700,10 +707,10 @@ def _units(rows: float) -> int:
 
 
 @inlined
-def _stretch(further: int, filled: int, cells: int, price: float, longest: float) -> int:
-    """Return how much longer rows wait for another home, given the homes that keys got so far."""
-    distinct = cells * np.log((cells + 1.0) / (cells - filled + 1.0))
-    return _units(min(longest, 1.0 + price * further / max(1.0, distinct)))
+def _distinct(filled: int, cells: int) -> int:
+    """Return how many keys there were, estimated from the counters that are still 0."""
+    keys = cells * np.log((cells + 1.0) / (cells - filled + 1.0))
+    return np.int64(max(1.0, keys))  # type: ignore[return-value]
 
 
 @inlined
@@ -740,7 +747,9 @@ def _route(
     start = 0
     while start < keys.size:
         if messages % AHEAD == 0:
-            state.totals[STRETCH] = _stretch(further, filled, cells.size, price, longest)
+            distinct = _distinct(filled, cells.size)
+            state.totals[DISTINCT] = distinct
+            state.totals[STRETCH] = _units(min(longest, 1.0 + price * further / distinct))
             blocks = messages // AHEAD
             if not alone and messages >= n and blocks & (blocks - 1) == 0:
                 state.threshold[0] = _threshold(cells, counted, n, ahead.rows_by_step)
@@ -814,6 +823,7 @@ def _limits(
     """Compute the limits of a block's rows, several at once."""
     n = state.levels.size
     stretch = state.totals[STRETCH] / ROW
+    light = min(LIGHT, max(LIGHTEST, LIGHT_KEY * n / state.totals[DISTINCT])) if alone else LIGHT
     for i in range(start, size):
         average = (since + i + 1) / n
         slack = epsilon * average + (0.0 if alone else ALWAYS + np.sqrt(average))
@@ -821,10 +831,10 @@ def _limits(
         new = alone & (ahead.rows[SEEN + i] == 0)
         share = (counted + i + 1) * float(ahead.rows[SIZE + i])  # of a key with part 1
         weight = (ahead.rows[SEEN + i] + 1.0) * n if ahead.rows[SEEN + i] >= CERTAIN else 0.0
-        patience = stretch * np.sqrt(LIGHT * share / max(weight, LIGHT * share))
+        patience = stretch * np.sqrt(light * share / max(weight, light * share))
         most = min(queue, max(ALWAYS, 0.5 * slack))
         ahead.rows[NOW + i] = _now(average, epsilon)
-        ahead.rows[LIMIT + i] = _units(most * (NEW_PATIENCE if new else patience))
+        ahead.rows[LIMIT + i] = _units(most * NEW_PATIENCE if new else max(most * patience, min(most, LEAST)))
         ahead.rows[HIGH + i] = _units(
             average + slack * (NEW_SLACK if new else HOT_SLACK if weight > HOT * share else 1.0)
         )
@@ -884,7 +894,11 @@ def _correct(
     """
     homes = state.homes
     key = homes.keys[changed]
-    corrected, met = keys.size, False
+    corrected, met, comes = keys.size, False, evicts
+    for i in range(keys.size - start):
+        comes |= keys[np.uint64(start) + np.uint64(i)] == key
+    if not comes:
+        return corrected
     for i in range(start, keys.size):
         entry = ahead.rows[ENTRY + i]
         if keys[i] == key:

@@ -14,7 +14,7 @@ from evenflow.keys import mix, to_range
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert, table_remove
 
 ENTRIES = 64  # table entries per worker
-FEWEST_ENTRIES = 8192
+FEWEST_ENTRIES = 16_384
 GROUP = 4  # homes that are looked at for every row of a key
 LOOK = 16  # homes that are looked at before another is opened
 AHEAD = 64  # messages that are counted and looked up before the first of them is routed
