@@ -34,7 +34,7 @@ from evenflow.schemes.handover import hand_over
 from evenflow.storage import Location, Storage, open_storage
 from evenflow.storage.base import at_once
 
-MAX_BYTES = 900_000
+MAX_BYTES = 2_000_000
 BATCHES_BY_NAME = 4  # that are looked for one by one
 _PARTS_AT_ONCE = 8
 _PART, _JOINED, _LOST = "part", "joined", "lost"
