@@ -199,9 +199,9 @@ def test_damaged_files_are_as_if_never_written(tmp_path: Path, damage: str) -> N
 
 
 def test_files_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "MAX_BYTES", 60_000)
+    monkeypatch.setattr(snapshots, "MAX_BYTES", 120_000)
     kept = Snapshots(tmp_path, ef.scheme("fill"), WORKERS)
     for batch in range(3):
         run_batch(kept, batch, partitions=12)
-        assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 60_000
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 120_000
     assert kept.load_before(3) is not None
