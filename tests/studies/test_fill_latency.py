@@ -112,6 +112,7 @@ def test_latency_is_a_study_with_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_sources_are_compared_with_one_and_with_an_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENFLOW_DATA", raising=False)
     for name, value in {"GENERATED": (), "HELD_OUT": (), "SOURCES": (4,), "EXCHANGES": (0, 50)}.items():
         monkeypatch.setattr(fill_sources, name, value)
     news = fill_sources.news
