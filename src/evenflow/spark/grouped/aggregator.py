@@ -24,7 +24,7 @@ class Aggregator:
 
     Instead of ``merge``, ``merges`` may give an aggregate of Spark for each column of the buffer: its name
     (``"sum"``, ``"max"``, ``"hll_union_agg"``) or a function from a Column to a Column. Spark then merges
-    without Python, in streaming at a third of the overhead per micro-batch (``evenflow bench spark``).
+    without Python, in streaming at less than half of the overhead per micro-batch (``evenflow bench spark``).
 
     ``finish`` may be omitted if the state is the result; the schema is then the buffer's.
 
