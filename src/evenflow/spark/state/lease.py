@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import threading
 import time
@@ -24,6 +25,8 @@ from uuid import getnode, uuid4
 
 from evenflow.errors import EvenflowError
 from evenflow.storage import Location, StorageError, open_storage
+
+log = logging.getLogger("evenflow.spark.state")
 
 LEASE = "_lease"
 HOLDER = "holder.json"
@@ -105,8 +108,15 @@ class Lease:
                 return
             with contextlib.suppress(OSError):  # `ensure` tries again
                 self._renew()
+            try:
                 if self.on_beat is not None:
                     self.on_beat()
+            except OSError:
+                pass  # the next beat tries again
+            except Exception:
+                log.exception(
+                    "what has to be done beside the batches failed; the lease is renewed all the same"
+                )
 
     def _renew(self) -> None:
         with self._changing:

@@ -116,7 +116,7 @@ class StateTable:
         self._unlisted = 0  # sweeps since then
         self._doomed: set[str] = set()  # to be removed by `look_after`
         self._is_checkpoint_due = False
-        self._changing = threading.Lock()  # what a checkpoint writes down
+        self._changing = threading.Lock()  # what batches and `look_after` share
         self._newest_gone = False
         self._open()
 
@@ -209,7 +209,8 @@ class StateTable:
             self._list()
         if self._is_checkpoint_due and not self._newest_gone:
             self._checkpoint()
-        doomed, self._doomed = self._doomed, set()
+        with self._changing:
+            doomed, self._doomed = self._doomed, set()
         self.storage.apart.delete(doomed)
 
     def look_for_newest(self) -> None:
@@ -362,7 +363,9 @@ class StateTable:
         if self._retired is None:
             self._retired = self._read_retired()
             self._list()
-            if self.version - last_checkpoint(self._entries) >= CHECKPOINT_EVERY:
+            with self._changing:
+                last = last_checkpoint(self._entries)
+            if self.version - last >= CHECKPOINT_EVERY:
                 self._checkpoint()  # earlier runs were too short for it
         elif self.root.is_local:
             self._list()
@@ -382,7 +385,8 @@ class StateTable:
         if is_first or self.root.is_local:
             self.storage.delete(gone)
         else:
-            self._doomed |= gone
+            with self._changing:
+                self._doomed |= gone
         self._outputs = []
         for folder in (FOLDER, OUTPUTS):
             self.storage.remove_drafts(folder)
