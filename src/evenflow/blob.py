@@ -1,7 +1,7 @@
 """State as bytes: a JSON header, raw arrays and a checksum; single arrays as text for JSON.
 
 Reading never executes code. Layout: ``evenflow`` · format version (u16) · header length (u32) · header ·
-array bytes · blake2b of everything before (16 bytes).
+array bytes · MD5 of everything before, which Spark's SQL can compare too (16 bytes).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from evenflow.errors import EvenflowError
 
 MAGIC = b"evenflow"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<8sHI")
 _CHECKSUM = 16
 FRAME = _PREFIX.size, _CHECKSUM  # bytes before and after the JSON of a blob without arrays
@@ -36,7 +36,7 @@ def write_blob(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]
     parts = [_PREFIX.pack(MAGIC, VERSION, len(text)), text]
     parts += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
     body = b"".join(parts)
-    return body + hashlib.blake2b(body, digest_size=_CHECKSUM).digest()
+    return body + _checksum(body)
 
 
 def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -55,7 +55,7 @@ def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
             "make a new one or install the evenflow that wrote it."
         )
     body, checksum = blob[:-_CHECKSUM], blob[-_CHECKSUM:]
-    if hashlib.blake2b(body, digest_size=_CHECKSUM).digest() != checksum:
+    if _checksum(body) != checksum:
         raise EvenflowError(f"this saved {kind} is damaged (checksum mismatch); use another copy.")
     content = json.loads(body[_PREFIX.size : _PREFIX.size + length])
     if content["kind"] != kind:
@@ -72,6 +72,10 @@ def read_blob(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
         arrays[name] = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
         offset += count * dtype.itemsize
     return content["header"], arrays
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.md5(body, usedforsecurity=False).digest()
 
 
 def array_to_text(values: Array) -> str:

@@ -11,9 +11,7 @@ store are read in such a task. Keep imports light: Python workers import this mo
 from __future__ import annotations
 
 import contextlib
-import json
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from evenflow.plan import Plan
 
-_HEADER = "header struct<crc: bigint, look_up: string, workers: int>"
 _PLAIN = re.compile(r"/[\w /.=+@~-]*")  # a path in which Spark sees no pattern and no scheme
 _READ = {"ignoreMissingFiles": "true", "ignoreCorruptFiles": "true"}
 
@@ -50,8 +47,12 @@ def write_plan(control: Control, operator: str, serial: int, plan: Plan) -> bool
 
 def readable(workers: int, look_up: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a file's header by which `current_look_up` reads ``look_up`` again."""
-    text = json.dumps(look_up, separators=(",", ":"))
-    return {"workers": workers, "look_up": text, "crc": zlib.crc32(text.encode())}
+    return {"workers": workers, _look_up_field(workers): look_up}
+
+
+def _look_up_field(workers: int) -> str:
+    """Return the name of a field that a plan for another number of workers does not have."""
+    return f"look_up_{workers}"
 
 
 def read_plan(control: Control, operator: str, workers: int) -> tuple[tuple[int, Plan] | None, str]:
@@ -86,12 +87,12 @@ def current_look_up(spark: SparkSession, control: Control, name: str, workers: i
 
     place = control.location
     files = _in_folder(spark, f"{place}/{name}") or _in_python(spark, place, name)
-    before, after = FRAME
+    (before, after), field = FRAME, _look_up_field(workers)
     text = f"cast(substring(content, {before + 1}, length(content) - {before + after}) as string)"
-    headers = files.select(F.from_json(F.expr(text), _HEADER)["header"].alias("header"))
-    # Spark would parse the header once for each condition of a filter
-    is_valid = f"header.workers = {workers} and crc32(header.look_up) = header.crc"
-    return headers.select(F.from_json(F.expr(f"if({is_valid}, header.look_up, null)"), fields)).scalar()
+    is_valid = f"unhex(md5(substring(content, 1, length(content) - {after}))) = substring(content, -{after})"
+    # a condition, not a filter: Spark would parse the file for both
+    header = F.from_json(F.expr(f"if({is_valid}, {text}, null)"), f"header struct<{field}: struct<{fields}>>")
+    return files.select(header["header"][field]).scalar()
 
 
 def _in_folder(spark: SparkSession, path: str) -> DataFrame | None:
