@@ -123,7 +123,8 @@ def _run_all(spark: Any, trials: list[Trial], count: int, last: bool) -> None:
             return lanes.largest(number, value)
 
         timing = Timing(trial.interval, lane, lanes.count)
-        trial.run(spark, timing, lanes.told, lanes.teller(number), together, last)
+        stays = last or number >= lanes.count  # it began later than the others
+        trial.run(spark, timing, lanes.told, lanes.teller(number), together, stays)
 
     lanes.run(run)
 
