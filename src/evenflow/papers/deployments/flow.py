@@ -38,6 +38,8 @@ _LOOK = 0.05  # seconds between two looks for a new answer
 _REGISTERING = threading.Lock()
 _STARTING = threading.Semaphore(os.cpu_count() or 1)
 _STARTS = "Initializing"  # the status of a query begins so
+_STARTED = 3  # times, until its source has
+_TOO_LATE = "Python worker failed to connect back"
 _CHECK = 1.0  # seconds between two questions to Spark, which cost it processor time, whether the query runs
 
 
@@ -110,10 +112,14 @@ class Flow:
         )
         writer = states.writeStream.foreachBatch(self._answer)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-        with _STARTING:  # Spark gives the Python process of a source ten seconds to start
-            self.query = writer.trigger(processingTime=f"{timing.tick} milliseconds").start()
-            while self.query.isActive and self.query.status["message"].startswith(_STARTS):
-                time.sleep(_LOOK)
+        writer = writer.trigger(processingTime=f"{timing.tick} milliseconds")
+        for _ in range(_STARTED):
+            with _STARTING:  # Spark gives the Python process of a source ten seconds to start
+                self.query = writer.start()
+                while self.query.isActive and self.query.status["message"].startswith(_STARTS):
+                    time.sleep(_LOOK)
+            if _TOO_LATE not in str(self.query.exception()):
+                break
 
     @property
     def sent(self) -> int:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import queue
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import evenflow as ef
 from evenflow.errors import EvenflowError
@@ -71,6 +71,8 @@ def first_interval(
     if not _EMPTY:
         window = round(float(cluster.capacity.sum()) * interval)
         found = []
+        all_lanes = Lanes(lanes, lanes, 0, shares=False, stop=partial(stop_queries, spark))
+        spark.range(1).mapInArrow(_unchanged, "id long").collect()  # the parent of Python workers loads
 
         def run(number: int, lane: int) -> None:
             with tempfile.TemporaryDirectory(prefix="evenflow-empty-", ignore_cleanup_errors=True) as folder:
@@ -78,12 +80,14 @@ def first_interval(
                 flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"),
                                         cluster.workers, cluster.sources, timing)  # fmt: skip
                 try:
+                    all_lanes.largest(number)
                     flow.run(*COLD * [window])
+                    all_lanes.largest(number)
                     found.append(min(batch.seconds for batch in flow.run(*EMPTY_WINDOWS * [window])[1:]))
                 finally:
                     flow.stop()
 
-        Lanes(lanes, lanes, 0, shares=False, stop=partial(stop_queries, spark)).run(run)
+        all_lanes.run(run)
         remember(cluster, max(found))
     measured = _EMPTY[0] * _tasks(cluster) / EMPTY
     return max(interval, min(measured, GROWTH * interval))
@@ -103,6 +107,10 @@ def longer_interval(interval: float, empty_seconds: float) -> float | None:
 def remember(cluster: Cluster, empty_seconds: float) -> None:
     """Let the next interval depend on what micro-batches without work took the last queries."""
     _EMPTY[:] = [empty_seconds / _tasks(cluster)]
+
+
+def _unchanged(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
 
 
 def _tasks(cluster: Cluster) -> int:
