@@ -319,7 +319,7 @@ def test_an_interval_does_not_follow_one_slow_measurement(monkeypatch: pytest.Mo
     with pytest.raises(EvenflowError, match="far enough"):
         streamed.deployed(Messages(np.array([0], np.int32)), Cluster(8, 4, 0.01), 2.5, [("KG", "key", {})])
     assert used == [5.0, 10.0]
-    lanes.remember(Cluster(8, 4, 0.01), 0.33)
+    lanes.remember(Cluster(8, 4, 0.01), 0.36)
     assert lanes.first_interval(None, None, Cluster(16, 4, 0.01), 2.5, 1) == pytest.approx(5.0)  # type: ignore[arg-type]
     assert lanes.first_interval(None, None, Cluster(8, 4, 0.01), 2.5, 1) == pytest.approx(3.0)  # type: ignore[arg-type]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LANES = 6
 LITTLE = 0.15  # of an interval, that a micro-batch without work must stay below
-EMPTY = 0.11  # of an interval, for a micro-batch without work, when an interval is chosen
+EMPTY = 0.12  # of an interval, for a micro-batch without work, when an interval is chosen
 GROWTH = 2.0  # times an interval, that the next one may have
 EMPTY_WINDOWS = 3  # of messages that cost nothing, of which the last two are measured
 COLD = 8  # more windows before them, when a process measures for the first time
@@ -96,8 +96,8 @@ def first_interval(
 def longer_interval(interval: float, empty_seconds: float) -> float | None:
     """Return the interval with which a configuration begins again; None if this one is long enough.
 
-    >>> longer_interval(2.5, 0.37), longer_interval(2.0, 0.385), longer_interval(2.5, 24.0)
-    (None, 3.5, 5.0)
+    >>> longer_interval(2.5, 0.37), longer_interval(2.0, 0.36), longer_interval(2.5, 24.0)
+    (None, 3.0, 5.0)
     """
     if empty_seconds < LITTLE * interval:
         return None
