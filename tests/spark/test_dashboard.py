@@ -190,13 +190,16 @@ def test_values_and_the_comparison_can_be_switched_off(spark: Any, tmp_path: Pat
     assert "hot0" not in str(query.recentProgress)
 
 
-def test_one_batch_in_some_is_compared_with_hashing(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["planned", "online"])
+def test_one_batch_in_some_is_compared_with_hashing(spark: Any, tmp_path: Path, mode: str) -> None:
+    """Chosen by the number of the plan, which every batch raises, or, without plans, by the batch's time."""
     for number in range(6):
         give(tmp_path, number)
     compared = spark.conf.get(COMPARED)
     spark.conf.set(COMPARED, "2")
     try:
-        query = started(spark, tmp_path, order="content")  # all rows of a key are one to its draw
+        order = "content" if mode == "planned" else "auto"  # all rows of a key are one to its draw
+        query = started(spark, tmp_path, mode=mode, order=order)
         query.processAllAvailable()
         assert loads(query).hot[0].key == "hot1"
         wait_for(lambda: len(list(Control(tmp_path / "orders").notes("batch"))) == 6, "the log")
@@ -208,10 +211,14 @@ def test_one_batch_in_some_is_compared_with_hashing(spark: Any, tmp_path: Path) 
     (history,) = watched.histories()
     notes = list(Control(tmp_path / "orders").notes("batch"))
     assert [note["batch"] for note in notes] == list(range(6))
-    times = [json.loads(offsets(tmp_path, note["batch"])[1])["batchTimestampMs"] for note in notes]
-    chosen = [
-        spark.sql(f"select pmod(xxhash64(timestamp_millis({time})), 2)").head()[0] == 0 for time in times
-    ]
+    if mode == "planned":
+        chosen = [note["plan"] % 2 == 0 for note in notes]
+        assert set(chosen) == {False, True}
+    else:
+        times = [json.loads(offsets(tmp_path, note["batch"])[1])["batchTimestampMs"] for note in notes]
+        chosen = [
+            spark.sql(f"select pmod(xxhash64(timestamp_millis({time})), 2)").head()[0] == 0 for time in times
+        ]
     assert [note["hashed"] is not None for note in notes] == chosen
     known = [note for note in notes if note["hashed"] is not None]
     assert all(sum(note["hashed"]) == ROWS for note in known)

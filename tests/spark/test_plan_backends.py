@@ -17,12 +17,13 @@ from pyspark.sql import functions as F
 from evenflow.control.directory import Control
 from evenflow.plan import Plan, make_plan
 from evenflow.spark.replanning.plan_source import current_plan, write_plan
-from evenflow.spark.routing.plan_sql import bucket_home, is_compiled, with_current_worker, with_worker
+from evenflow.spark.routing.plan_sql import STEPS, bucket_home, is_compiled, with_current_worker, with_worker
 from evenflow.spark.state.owner_lookup import Owners
 from evenflow.spark.versions.placement import on_workers
 from plan.plans import plans, rows_for
 
 pytestmark = pytest.mark.spark
+STEPS_AS = {step: f"step_{step}" for step in STEPS} | {"draw": "u", "serial": "serial"}
 
 
 def on_spark(spark: Any, folder: Path, plan: Plan, hashes: Any, draws: Any) -> dict[str, list[int]]:
@@ -32,10 +33,9 @@ def on_spark(spark: Any, folder: Path, plan: Plan, hashes: Any, draws: Any) -> d
     rows = pa.table({"i": np.arange(hashes.size), "h": hashes.view(np.int64), "u": draws})
     df = with_worker(spark.createDataFrame(rows), plan, "h", F.col("u"), "sql")
     df = with_worker(df, plan, "h", None, "undrawn")
-    df = df.select("*", bucket_home(df, plan, "h").alias("bucket"))
     look_up = current_plan(spark, control, "op", plan.workers)
-    df = with_current_worker(df, look_up, "h", F.col("bucket"), F.col("u"), "stream", "serial")
-    found = df.orderBy("i").toArrow()
+    df = with_current_worker(df, look_up, "h", bucket_home(df, plan, "h"), "stream", STEPS_AS)
+    found = df.orderBy("i").select("serial", "sql", "undrawn", "stream").toArrow()
     assert set(found["serial"].to_pylist()) == {7}
     assert {found[name].type for name in ("sql", "undrawn", "stream")} == {pa.int32()}
     return {name: found[name].to_pylist() for name in ("sql", "undrawn", "stream")}
@@ -79,13 +79,13 @@ def test_frames_that_spark_compiles_and_wider_ones(
     hashes, draws = rows_for(plan, 500, 1)
     rows = spark.createDataFrame(pa.table({"h": hashes.view(np.int64), "u": draws}))
     rows = rows.select("*", *(F.col("u").alias(f"c{number}") for number in range(2, columns)))
-    rows = rows.select("*", bucket_home(rows, plan, "h").alias("bucket"))
     assert is_compiled(rows) == (columns == 2)
     look_up = current_plan(spark, control, "op", plan.workers)
-    df = with_current_worker(rows, look_up, "h", F.col("bucket"), F.col("u"), "worker", "serial")
-    found = df.toArrow()
+    df = with_current_worker(rows, look_up, "h", bucket_home(rows, plan, "h"), "worker", STEPS_AS)
+    assert ("step_plan" in df.columns) == (columns == 2)
+    found = df.select("worker", "serial").toArrow()
     assert found["worker"].to_pylist() == plan.route(hashes, draws).tolist()
-    assert df.columns == [*rows.columns, "worker", "serial"]
+    assert set(found["serial"].to_pylist()) == {1}
 
 
 def test_an_explained_frame_stays_short(spark: Any) -> None:

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenflow.spark.joining.side import SideNames, any_null
-from evenflow.spark.replanning.batch_stats import observe, value_draw
+from evenflow.spark.replanning.batch_stats import observe, with_value_draw
 from evenflow.spark.routing.key_columns import KeyColumn, helper_name, key_hash, quoted
-from evenflow.spark.routing.plan_sql import FOUND, with_found, with_look_up
+from evenflow.spark.routing.plan_sql import FOUND, as_column, with_found
 from evenflow.spark.routing.row_draws import resolved_order, with_draw
 from evenflow.spark.routing.slot_arrays import SLOTS
 from evenflow.spark.routing.turns import taking_turns
@@ -67,7 +67,7 @@ def streamed_side(
     is_null = any_null(keys)
     if not rules.keeps_all:
         keyed = keyed.where(f"not ({is_null})")
-    draw, added = F.lit(0.0), list[str]()
+    draw, added = None, list[str]()
     hashed = key_hash(keys)
     if rules.divides:
         order = resolved_order(keys, df, rules.order, reasons)
@@ -78,18 +78,21 @@ def streamed_side(
             keyed, draw, added = with_draw(keyed, df, keys, order, rules.seed, reasons)
     steps = (*FOUND, "draw", "time", "plan", "spans", "serial", "chosen", "value_draw")
     named = {step: helper_name([*keyed.columns, *names.all()], f"side_{step}") for step in steps}
-    own, _, _, drawn, time, _, spans, _, chosen, _ = (quoted(name) for name in named.values())
+    own, drawn, time, spans, chosen = (
+        quoted(named[step]) for step in ("hash", "draw", "time", "spans", "chosen")
+    )
     if rules.keeps_all:  # null matches nothing, so these rows may be anywhere
         hashed = f"if({is_null}, xxhash64({drawn}), {hashed})"
-    first_columns = [draw.alias(named["draw"])]
+    # first what Spark does not compile, so that it compiles the rest as one
+    by_position = draw is not None and not added
+    draws, value = with_value_draw(df, draw, named["draw"], by_position, named["value_draw"])
+    first_columns = draws if watch is not None else draws[:1]
     if rules.times is not None:
         mark = arrow_function(rules.times.mark, "bigint", pa.int64())
         first_columns.append(mark(F.unix_micros(quoted(rules.times.column))).alias(named["time"]))
-    if watch is not None:
-        first_columns.append(value_draw(df).alias(named["value_draw"]))
-    # first what Spark does not compile, so that it compiles the rest as one
-    rows, look_up = with_look_up(keyed.select("*", *first_columns), look_up, named["plan"])
-    rows = with_found(rows, {name: look_up[name] for name in SLOTS}, look_up["mask"], hashed, named)
+    rows = keyed.select("*", *first_columns)
+    look_up, before = as_column(rows, look_up, named["plan"])
+    rows = with_found(rows, {name: look_up[name] for name in SLOTS}, look_up["mask"], hashed, named, before)
     failed = F.raise_error(F.concat(F.lit("evenflow: "), look_up["error"]))
     of_key = F.get(look_up[side], F.col(named["found"]).cast("int"))
     told = {
@@ -115,16 +118,15 @@ def streamed_side(
     # since it has the spans twice, Spark does not merge this step, which it may not compile, into the others
     cell = f"if({spans} is null, {cold}, {hot})"
     rows = rows.select("*", F.expr(cell).alias(named["chosen"]))
-    kept = ("hash", "serial", "chosen", "value_draw")
-    rows = rows.drop(*(name for step, name in named.items() if step not in kept))
+    kept = [quoted(name) for name in df.columns] + ([quoted(names.plan)] if rules.tells_plan else [])
     if watch is not None:
         worker = F.expr(f"pmod(hash({first}), {watch.workers})")
-        serial, value = F.col(named["serial"]), F.col(named["value_draw"])
-        rows = observe(rows, watch.name, F.col(own), worker, watch.workers, keys, serial=serial, drawn=value)
+        serial, seen = F.col(named["serial"]), [*kept, chosen]
+        rows = observe(
+            rows, watch.name, F.col(own), worker, watch.workers, keys, serial=serial, drawn=value, kept=seen
+        )
     if not rules.keeps_all:
         # no array is empty; Spark would push a filter on the size, with the whole look-up, into the scan
-        rows = rows.withColumn(named["chosen"], F.explode_outer(chosen))
+        rows = rows.select(*kept, F.explode_outer(chosen).alias(named["chosen"]))
     # Spark would push the filter that it derives from a nullable key, with the whole look-up, into the scan
-    rows = rows.withColumn(names.key, F.coalesce(chosen, F.lit(0)))
-    helpers = [key.frame_name for key in keys if key.is_helper]
-    return rows.drop(*helpers, *added, *named.values())
+    return rows.select(*kept, F.coalesce(chosen, F.lit(0)).alias(names.key))

@@ -99,11 +99,13 @@ def _place_planned(df: DataFrame, key: Key, options: ResolvedOptions) -> Placed:
     control = options.control
     if df.isStreaming:
         frame = place_stream(
-            keyed, keys, control or temporary_control_dir(), scheme, split, seed, plan, draw, worker
-        )
+            keyed, keys, control or temporary_control_dir(), scheme, split, seed, plan, draw,
+            draw is not None and not added, worker,
+        )  # fmt: skip
     else:
         frame = with_worker(keyed, plan, hashed, draw, worker)
-    frame = frame.drop(*added)
+    if added:
+        frame = frame.drop(*added)
     for reason in reasons:
         log.info(reason)
     direct = None

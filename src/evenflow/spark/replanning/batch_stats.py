@@ -18,13 +18,14 @@ from pyspark.sql import functions as F
 from evenflow.control.hot_keys import shortened
 from evenflow.kernels import Float64Array, Int64Array, UInt64Array
 from evenflow.spark.monitoring.switches import compared_batches, logs_values
-from evenflow.spark.routing.draws import VALUES, draw_by_position
+from evenflow.spark.routing.draws import VALUES, draw_by_content, draw_by_position
 from evenflow.spark.routing.key_columns import (
     KeyColumn,
     hash_partition,
     helper_name,
     key_label,
     key_struct,
+    quoted,
 )
 from evenflow.spark.routing.key_counts import counts_by_worker, top_keys
 from evenflow.spark.versions.frequent import counts_in, frequent_texts, read_frequent_hashes, text_to_count
@@ -109,51 +110,74 @@ def observe(
     tail: Column | None = None,
     serial: Column | None = None,
     drawn: Column | None = None,
+    kept: Sequence[str] | None = None,
 ) -> DataFrame:
     """Observe keys by hash, and rows by worker and by the home of their bucket (``tail``).
 
     In some batches, rows are also counted by the partition that Spark's own hashing gives them. The values of
     frequent keys come from a sample of the rows. Both can be switched off
     (:mod:`evenflow.spark.monitoring.switches`). Spark shows the metrics in the query's progress under these
-    names. ``drawn`` is the draw of that sample, if the frame has it (`value_draw`).
+    names. ``drawn`` is the draw of that sample, if the frame has one (`with_value_draw`). The frame that is
+    returned has the columns ``kept``, by default all.
     """
-    spark, null = df.sparkSession, F.lit(None)
+    spark, null, columns = df.sparkSession, F.lit(None), df.columns
     nothing = F.max(null.cast("int"))  # an aggregate that costs nothing
     by_hash = by_value = nothing
+    # what is counted are columns, since Spark compiles a projection but not the arguments of these aggregates
+    names = {step: helper_name(df, f"seen_{step}") for step in ("key", "pair", "partition", "value")}
+    key, pair, partition, value = (F.col(name) for name in names.values())
+    counted = {"key": hashed, "pair": F.xxhash64(hashed, worker)}
     every = compared_batches(spark)
     if every:
-        partition = hash_partition(keys, workers)
-        if every > 1:  # the time is one for the whole batch, and for a batch that is repeated
-            partition = f"if(pmod(xxhash64(current_timestamp()), {every}) = 0, {partition}, null)"
-        by_hash = counts_by_worker(spark, F.expr(partition), workers)
-    value = helper_name(df, "value")
+        placed = F.expr(hash_partition(keys, workers))
+        if every > 1 and serial is not None:
+            placed = F.when(F.pmod(F.coalesce(serial, F.lit(0)), F.lit(every)) == 0, placed)
+        elif every > 1:  # the time is one for the whole batch, and for a batch that is repeated
+            # not part of the column: Spark would compile the projection anew for every time
+            is_compared = F.expr(f"pmod(xxhash64(current_timestamp()), {every}) = 0")
+            partition = F.when(is_compared, partition)
+        counted["partition"] = placed
+        by_hash = counts_by_worker(spark, partition, workers)
     if logs_values(spark):
-        drawn = value_draw(df) if drawn is None else drawn
+        drawn = _value_draw(df) if drawn is None else drawn
         text = F.concat(
             F.lpad(F.hex(hashed), _HASH_DIGITS, "0"),
             F.left(F.to_json(F.expr(key_struct(keys))), F.lit(_VALUE_CHARACTERS)),
         )
-        counted = text_to_count(spark, text, drawn)
-        df = df.select("*", F.when(drawn < _VALUE_FRACTION, counted).alias(value))
-        by_value = frequent_texts(spark, F.col(value), _VALUES, _VALUES_TRACKED)
-    return df.observe(
+        counted["value"] = F.when(drawn < _VALUE_FRACTION, text_to_count(spark, text, drawn))
+        by_value = frequent_texts(spark, value, _VALUES, _VALUES_TRACKED)
+    rows = df.select("*", *(column.alias(names[step]) for step, column in counted.items()))
+    observed = rows.observe(
         name,
         F.count(F.lit(1)).alias("rows"),
-        top_keys(spark, hashed, workers).alias("hot_keys"),
+        top_keys(spark, key, workers).alias("hot_keys"),
         by_value.alias("key_values"),
         counts_by_worker(spark, worker, workers).alias("rows_by_worker"),
         (nothing if tail is None else counts_by_worker(spark, tail, workers)).alias("rows_by_bucket_home"),
         by_hash.alias("rows_by_hash"),
-        _distinct(hashed).alias("keys"),
-        _distinct(F.xxhash64(hashed, worker)).alias("key_worker_pairs"),
+        _distinct(key).alias("keys"),
+        _distinct(pair).alias("key_worker_pairs"),
         F.max(null.cast("bigint") if serial is None else serial).alias("plan"),
         F.max(F.lit(workers)).alias("workers"),
-    ).drop(value)
+    )
+    return observed.select(*(map(quoted, columns) if kept is None else kept))
 
 
-def value_draw(df: DataFrame) -> Column:
-    """Return the draw that picks the rows whose keys are looked at for their values."""
-    # not the one that picks a home: by content, it is one number for all rows of some keys
+def with_value_draw(
+    df: DataFrame, draw: Column | None, name: str, by_position: bool, value_name: str
+) -> tuple[list[Column], Column]:
+    """Return columns to add to ``df``, and the draw that picks the rows whose keys are looked at for values.
+
+    The columns are the draw that picks a home, by its ``name``, and one more only if that depends on the
+    content of a row: then it is one number for all rows of some keys.
+    """
+    draws = [(F.lit(0.0) if draw is None else draw).alias(name)]
+    if by_position:
+        return draws, F.expr(draw_by_content(f"xxhash64({quoted(name)})"))
+    return [*draws, _value_draw(df).alias(value_name)], F.col(quoted(value_name))
+
+
+def _value_draw(df: DataFrame) -> Column:
     return F.expr(draw_by_position(0, VALUES, df.isStreaming))
 
 

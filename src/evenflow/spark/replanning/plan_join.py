@@ -11,7 +11,7 @@ from evenflow.control.directory import Control, temporary_control_dir
 from evenflow.plan import Plan
 from evenflow.schemes.base import Scheme
 from evenflow.spark.monitoring.operator_name import operator_name
-from evenflow.spark.replanning.batch_stats import observe, value_draw
+from evenflow.spark.replanning.batch_stats import observe, with_value_draw
 from evenflow.spark.replanning.listener import observe_operator
 from evenflow.spark.replanning.plan_source import current_plan
 from evenflow.spark.replanning.replanner import Replanner
@@ -21,7 +21,7 @@ from evenflow.spark.routing.key_columns import (
     key_hash,
     quoted,
 )
-from evenflow.spark.routing.plan_sql import bucket_home, with_current_worker, with_worker
+from evenflow.spark.routing.plan_sql import STEPS, bucket_home, with_current_worker, with_worker
 
 if TYPE_CHECKING:
     from evenflow.spark.routing.placed import Placed
@@ -36,22 +36,24 @@ def place_stream(
     seed: int,
     first: Plan,
     draw: Column | None,
+    by_position: bool,
     worker: str,
 ) -> DataFrame:
     """Return a streaming ``df`` with each row's worker, and observe its batches.
 
     ``first`` is the initial plan; it is never replaced if the scheme's plans do not depend on key counts.
+    ``draw`` depends on the position of a row if ``by_position``, else on its content.
     """
     control = Control(folder)
     operator = operator_name(scheme, first.workers, [column.name for column in keys])
     control.remove_drafts()
-    hashed = key_hash(keys)
     if not scheme.counts_keys:
+        hashed = key_hash(keys)
         placed = with_worker(df, first, hashed, draw, worker)
         name = observe_operator(df.sparkSession, control, operator)
         return observe(placed, name, F.expr(hashed), F.col(worker), first.workers, keys)
     replanner = Replanner(control, operator, scheme, split, seed, first)
-    return with_replanned_worker(df, replanner, keys, draw, worker)
+    return with_replanned_worker(df, replanner, keys, draw, by_position, worker)
 
 
 def observe_stream(placed: Placed) -> DataFrame:
@@ -69,16 +71,17 @@ def with_replanned_worker(
     replanner: Replanner,
     keys: list[KeyColumn],
     draw: Column | None,
+    by_position: bool,
     worker: str,
 ) -> DataFrame:
     """Return a streaming ``df`` with each row's worker by the plan current in its micro-batch."""
     name = observe_operator(df.sparkSession, replanner.control, replanner.operator, replanner)
-    steps = ("hash", "tail", "serial", "drawn")
-    names = {step: helper_name([*df.columns, worker], step) for step in steps}
-    hash_, tail, serial, drawn = (F.col(name) for name in names.values())
+    names = {step: helper_name([*df.columns, worker], step) for step in STEPS}
+    hash_, tail, serial = (F.col(names[step]) for step in ("hash", "tail", "serial"))
     look_up = current_plan(df.sparkSession, replanner.control, replanner.operator, replanner.workers)
-    rows = df.select("*", F.expr(key_hash(keys)).alias(names["hash"]), value_draw(df).alias(names["drawn"]))
-    rows = rows.select("*", bucket_home(df, replanner.plan, names["hash"]).alias(names["tail"]))
-    placed = with_current_worker(rows, look_up, quoted(names["hash"]), tail, draw, worker, names["serial"])
-    stats = observe(placed, name, hash_, F.col(worker), replanner.workers, keys, tail, serial, drawn)
-    return stats.drop(*names.values())
+    # first what Spark does not compile, so that it compiles the rest as one
+    draws, drawn = with_value_draw(df, draw, names["draw"], by_position, names["drawn"])
+    bucket = bucket_home(df, replanner.plan, quoted(names["hash"]))
+    placed = with_current_worker(df.select("*", *draws), look_up, key_hash(keys), bucket, worker, names)
+    kept = [quoted(name) for name in (*df.columns, worker)]
+    return observe(placed, name, hash_, F.col(worker), replanner.workers, keys, tail, serial, drawn, kept)

@@ -89,8 +89,9 @@ def current_look_up(spark: SparkSession, control: Control, name: str, workers: i
     before, after = FRAME
     text = f"cast(substring(content, {before + 1}, length(content) - {before + after}) as string)"
     headers = files.select(F.from_json(F.expr(text), _HEADER)["header"].alias("header"))
-    valid = headers.where(f"header.workers = {workers} and crc32(header.look_up) = header.crc")
-    return valid.select(F.from_json("header.look_up", fields)).scalar()
+    # Spark would parse the header once for each condition of a filter
+    is_valid = f"header.workers = {workers} and crc32(header.look_up) = header.crc"
+    return headers.select(F.from_json(F.expr(f"if({is_valid}, header.look_up, null)"), fields)).scalar()
 
 
 def _in_folder(spark: SparkSession, path: str) -> DataFrame | None:

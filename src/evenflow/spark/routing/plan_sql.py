@@ -27,6 +27,7 @@ from evenflow.spark.stored_arrays import stored_arrays
 _CELL_BITS = 21  # bits for the number of a key's homes
 _ADDED = 20  # columns and fields that placement adds to a frame, and more
 FOUND = ("hash", "slot", "found")  # the steps of finding a hot key
+STEPS = (*FOUND, "draw", "plan", "tail", "serial", "drawn")  # of a row of a stream
 _ARRAYS = {**SLOTS, "cuts": "double", "homes": "int"}
 LOOK_UP = ", ".join(["serial bigint", "mask bigint", *(f"{name} array<{_ARRAYS[name]}>" for name in _ARRAYS)])
 
@@ -54,32 +55,29 @@ def with_worker(df: DataFrame, plan: Plan, hashed: str, draw: Column | None, wor
 
 
 def with_current_worker(
-    df: DataFrame, look_up: Column, hashed: str, bucket: Column, draw: Column | None, worker: str, serial: str
+    df: DataFrame, look_up: Column, hashed: str, bucket: Column, worker: str, names: dict[str, str]
 ) -> DataFrame:
-    """Return ``df`` with each row's worker by the plan in ``look_up``, and the plan's ``serial`` number.
+    """Return ``df`` with each row's worker by the plan in ``look_up``, and with the columns of all `STEPS`.
 
     ``look_up`` is a struct of `LOOK_UP`. If it is null, rows go to ``bucket``, the home of their bucket.
+    ``names`` are those of the steps; ``df`` has the draws, and ``bucket`` may refer to the hash.
     """
-    steps = (*FOUND, "draw", "plan")
-    names = {step: helper_name([*df.columns, worker, serial], step) for step in steps}
-    _, _, found, draw_, _ = (quoted(name) for name in names.values())
-    # first what Spark does not compile, so that it compiles the rest as one
-    df = df.select("*", (F.lit(0.0) if draw is None else draw).alias(names["draw"]))
-    df, look_up = with_look_up(df, look_up, names["plan"])
+    found, draw, tail = (quoted(names[step]) for step in ("found", "draw", "tail"))
+    look_up, added = as_column(df, look_up, names["plan"])
     stored = {name: look_up[name] for name in _ARRAYS}
-    df = with_found(df, stored, look_up["mask"], hashed, names)
-    home = F.when(F.col(found) >= 0, _drawn_home(stored, found, draw_)).otherwise(bucket)
-    return df.select("*", home.alias(worker), look_up["serial"].alias(serial)).drop(*names.values())
+    df = with_found(df, stored, look_up["mask"], hashed, names, added, [bucket.alias(names["tail"])])
+    home = F.when(F.col(found) >= 0, _drawn_home(stored, found, draw)).otherwise(F.col(tail))
+    return df.select("*", home.alias(worker), look_up["serial"].alias(names["serial"]))
 
 
-def with_look_up(df: DataFrame, look_up: Column, name: str) -> tuple[DataFrame, Column]:
-    """Return ``df`` and ``look_up``, which is a column of it if that copies nothing.
+def as_column(df: DataFrame, look_up: Column, name: str) -> tuple[Column, list[Column]]:
+    """Return ``look_up`` as a column to add to ``df`` first, if that copies nothing, and what to add.
 
     Then Spark plans one subquery for all steps instead of one for each.
     """
     if not is_compiled(df):
-        return df, look_up
-    return df.select("*", look_up.alias(name)), F.col(quoted(name))
+        return look_up, []
+    return F.col(quoted(name)), [look_up.alias(name)]
 
 
 def is_compiled(df: DataFrame) -> bool:
@@ -126,11 +124,12 @@ def with_answer(
 
 def with_found(
     df: DataFrame, stored: dict[str, Column], mask: Column, hashed: str, names: dict[str, str],
-    drawn: Sequence[Column] = (),
+    before: Sequence[Column] = (), beside: Sequence[Column] = (),
 ) -> DataFrame:  # fmt: skip
     """Return ``df`` with a column for each step of a look-up: the key's hash, its slot, and its answer.
 
-    Spark analyzes the whole plan anew for every frame that is made of another, so there are few steps.
+    ``before`` are further columns to add in the first step, ``beside`` in the last one. Spark analyzes the
+    whole plan anew for every frame that is made of another and for every micro-batch: so there are few steps.
     """
     hash_, slot = (quoted(names[step]) for step in ("hash", "slot"))
     held, answer = (F.get(stored["slots"], F.expr(at)) for at in (slot, f"{slot} + 1"))
@@ -138,11 +137,12 @@ def with_found(
     if "listed" in stored:
         number = F.array_position(stored["listed"], F.col(hash_)).cast("int") - 1
         default_answer = F.coalesce(F.get(stored["listed_answers"], number), default_answer)
-    df = df.select("*", *drawn, F.expr(hashed).alias(names["hash"]))
+    df = df.select("*", *before, F.expr(hashed).alias(names["hash"]))
     shift = F.get(stored["slots"], F.col(hash_).bitwiseAND(mask).cast("int") * 3 + 2)
     place = (F.expr(f"shiftrightunsigned({hash_}, {UPPER})") + shift).bitwiseAND(mask).cast("int") * 3
-    df = df.withColumn(names["slot"], place)
-    return df.withColumn(names["found"], F.when(held == F.col(hash_), answer).otherwise(default_answer))
+    df = df.select("*", place.alias(names["slot"]))
+    found = F.when(held == F.col(hash_), answer).otherwise(default_answer)
+    return df.select("*", found.alias(names["found"]), *beside)
 
 
 class CellNames(NamedTuple):
