@@ -27,11 +27,11 @@ from evenflow.papers.deployments.common import (
     near_shuffle,
     no_growth,
 )
-from evenflow.papers.deployments.flow import Timing
+from evenflow.papers.deployments.flow import Batch, Timing
 from evenflow.papers.deployments.lanes import Lanes
 from evenflow.papers.deployments.pace import Pace, write_keys
 from evenflow.papers.deployments.prediction import predicted_rates
-from evenflow.papers.deployments.serving import Served
+from evenflow.papers.deployments.serving import Served, read_service, write_service
 from evenflow.papers.deployments.session import slots_for
 from evenflow.papers.deployments.streamed import Level, Phase, Trial
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
@@ -102,36 +102,34 @@ def test_a_trial_that_fails_ends_those_that_wait_for_it() -> None:
 
 def test_the_highest_stable_rate_is_found_from_any_guess() -> None:
     for limit in (0.7, 10.0, 31_415.0):
-        for error in (0.3, 0.94, 0.98, 1.0, 1.01, 1.02, 1.06, 4.0):
-            tried = list[tuple[float, float]]()
+        for error in (0.3, 0.94, 0.97, 1.0, 1.01, 1.03, 1.06, 4.0):
+            tried = list[tuple[float, ...]]()
 
             def stable(*rates: float, limit: float = limit, tried: Any = tried) -> list[bool]:
                 tried.append(rates)
                 return [rate <= limit for rate in rates]
 
             found = highest_stable(stable, error * limit)
-            assert found in np.array(tried)
+            assert any(found in rates for rates in tried)
             assert limit / RESOLUTION <= found <= limit
-            assert len(tried) <= (2 if abs(error - 1) < 0.03 else 10)
+            assert all(list(rates) == sorted(rates) for rates in tried)
+            assert len(tried) <= (1 if abs(error - 1) < 0.04 else 8)
 
 
-def test_a_stall_at_the_lower_of_two_rates_is_not_its_limit() -> None:
-    answers = iter([(False, True), (True, False)])
-    tried = list[tuple[float, float]]()
+def test_a_stall_at_the_lower_of_some_rates_is_not_their_limit() -> None:
+    tried = list[tuple[float, ...]]()
 
-    def stable(low: float, high: float) -> tuple[bool, bool]:
-        tried.append((low, high))
-        return next(answers)
+    def stable(*rates: float) -> list[bool]:
+        tried.append(rates)
+        return [False, True, False, False]
 
-    found = highest_stable(stable, 100.0)
-    assert found == tried[1][0]
-    assert found > tried[0][1]
+    assert highest_stable(stable, 100.0) == tried[0][1]
 
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_rate_without_a_limit_is_one_sentence(answer: bool) -> None:
     with pytest.raises(EvenflowError, match="no limit was found near 100 messages per second"):
-        highest_stable(lambda low, high: (answer, answer), 100.0)
+        highest_stable(lambda *rates: [answer for _ in rates], 100.0)
 
 
 def test_messages_come_at_the_rate_of_their_window(tmp_path: Path) -> None:
@@ -189,6 +187,147 @@ def test_a_stream_is_compared_on_the_same_messages() -> None:
     assert low["late"] == 0
     assert high["latency_mean"] == pytest.approx((1 + 2 + 4 * 2.5) / 6)
     assert high["late"] == pytest.approx((5.75 - (2.75 + 1 / 3 + 2)) / 2), "two windows of 3 messages"
+
+
+class PacedFlow:
+    """A stream without Spark: its micro-batches take ``empty`` and so many seconds per message, or stall.
+
+    ``stalls`` are seconds more, by the number of the micro-batch.
+    """
+
+    def __init__(self, pace: float, stalls: dict[int, float], empty: float = 0.2, interval: float = 2.0):
+        self.pace, self.stalls, self.empty, self.interval = pace, stalls, empty, interval
+        self.batches: list[Batch] = []
+        self.sent = 0
+        self._parts: list[tuple[Any, ...]] = []
+
+    def run(self, *counts: int) -> list[Batch]:
+        delay, known = 0.0, len(self.batches)
+        for messages in counts:
+            number = len(self.batches)
+            seconds = self.empty + self.pace * messages + self.stalls.get(number, 0.0)
+            numbers = self.sent + np.arange(messages)
+            part = (np.arange(messages) + 0.5) / messages
+            start = 100.0 * (known + 1) + self.interval * (number - known)
+            end = start + self.interval + delay
+            self._parts.append((numbers, start + part * self.interval, end + part * seconds))
+            delay = max(0.0, delay + seconds - self.interval)
+            self.sent += messages
+            self.batches.append(Batch(number, seconds, messages, messages, self.sent, delay or -0.1))
+        return self.batches[known:]
+
+    def served(self) -> Served:
+        numbers, created, finished = map(np.concatenate, zip(*self._parts, strict=True))
+        zeros = np.zeros(numbers.size, np.int64)
+        return Served(zeros, zeros, zeros, numbers, created, finished)
+
+
+def _latencies(flow: PacedFlow, rates: list[tuple[float, str, float]]) -> list[dict[str, Any]]:
+    """Let messages come at these rates as a trial does, whose micro-batches took 0.01 s per message."""
+    messages = Messages(np.array([0, 1], np.int32))
+    trial = Trial(Cluster(1, 1, 0.01), messages, 2.0, {"": [1.0]}, "KG", "key", {})
+    flow.run(10, 10)
+    trial.empty, trial.empty_seconds, trial.least = Level(0.0, "own", 5.0, 10, 20), 0.2, 0.01
+    levels = trial._levels(flow, rates)  # type: ignore[arg-type]
+    trial.phases, trial.served = [Phase("", 90.0, 90.0, levels, flow.sent)], flow.served()
+    return trial.rows(flow.sent)
+
+
+_RATES = [(0.5, "own", 45.0), (0.8, "own", 72.0), (0.95, "own", 85.5)]
+
+
+def test_a_rate_that_a_stall_made_late_is_measured_again_and_then_counts() -> None:
+    for stalled, again in (
+        ({}, [0, 0, 0]),
+        ({3: 2.0}, [0, 1, 2]),
+        ({4: 1.0}, [0, 0, 2]),
+        ({5: 1.0}, [0, 0, 2]),
+    ):
+        rows = _latencies(PacedFlow(0.01, stalled), _RATES)
+        assert [row["again"] for row in rows] == again, "with what waited behind it"
+        assert [row["late"] for row in rows] == [0, 0, 0]
+        found = judge(no_growth(), rows)
+        assert found.verdict == HOLDS
+        assert f"{sum(windows > 0 for windows in again)} of 3 rates measured again" in found.measured
+
+
+def test_a_rate_above_the_capacity_is_late_however_often_it_is_measured() -> None:
+    """Twice as slow as the paces so far: all get a second chance, and latency grows in it as well."""
+    rows = _latencies(PacedFlow(0.02, {}), _RATES)
+    assert [row["again"] for row in rows] == [0, 1, 2]
+    assert [row["late"] > 0.2 for row in rows] == [False, True, True]
+    found = judge(no_growth(), rows)
+    assert (found.verdict, "2 of 3 rates measured again" in found.measured) == (DIFFERS, True)
+    twice = _latencies(PacedFlow(0.01, {4: 1.0, 6: 1.0}), _RATES)
+    assert judge(no_growth(), twice).verdict == DIFFERS, "there is no third chance"
+
+
+def test_a_rate_that_is_late_as_the_paces_explain_is_not_measured_again() -> None:
+    """Key grouping's rate may be above a scheme's own: it is shown as late, and not of its throughput."""
+    rows = _latencies(PacedFlow(0.01, {}), [*_RATES[:2], (0.95, "KG", 120.0)])
+    assert [row["again"] for row in rows] == [0, 0, 0]
+    assert rows[-1]["late"] > 0.2
+    assert judge(no_growth(), rows).verdict == HOLDS
+    assert "of 2 rates" in judge(no_growth(), rows).measured
+
+
+def test_all_queries_that_began_at_once_wait_for_each_other() -> None:
+    lanes, found = Lanes(5, most=3, phases=1, shares=False, stop=print), list[float]()
+
+    def trial(number: int, lane: int) -> None:
+        lanes.largest(number)
+        found.append(lanes.largest(number, float(number)))
+
+    lanes.run(trial)
+    assert sorted(found) == [2, 2, 2, 3, 4], "those that begin later have their own"
+
+
+def test_a_trial_that_fails_ends_those_that_wait_for_all() -> None:
+    lanes = Lanes(2, most=2, phases=1, shares=False, stop=print)
+
+    def trial(number: int, lane: int) -> None:
+        if number:
+            raise EvenflowError("the second one failed")
+        with pytest.raises(EvenflowError, match="another one failed"):
+            lanes.largest(number)
+
+    with pytest.raises(EvenflowError, match="the second one failed"):
+        lanes.run(trial)
+
+
+def test_an_interval_does_not_follow_one_slow_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty micro-batch of 24 s doubles the interval; the queries then find it as it is."""
+    pytest.importorskip("pyspark")
+    from evenflow.papers.deployments import lanes, streamed
+
+    monkeypatch.setattr(lanes, "_EMPTY", [])
+    lanes.remember(Cluster(8, 4, 0.01), 24.0)
+    used = list[float]()
+
+    def run_all(spark: Any, trials: list[Trial], count: int, last: bool) -> None:
+        used.append(trials[0].interval)
+        empty = 24.0 if len(used) == 1 else 0.33
+        for trial in trials:
+            trial.empty_seconds = empty
+        if (longer := lanes.longer_interval(trials[0].interval, empty)) is not None and not last:
+            raise streamed.ShortIntervalError(longer)
+        raise EvenflowError("far enough")
+
+    monkeypatch.setattr(streamed, "_run_all", run_all)
+    monkeypatch.setattr(streamed, "active_session", lambda: None)
+    monkeypatch.setattr(streamed, "room", lambda spark, cluster: 1)
+    with pytest.raises(EvenflowError, match="far enough"):
+        streamed.deployed(Messages(np.array([0], np.int32)), Cluster(8, 4, 0.01), 2.5, [("KG", "key", {})])
+    assert used == [5.0, 10.0]
+    lanes.remember(Cluster(8, 4, 0.01), 0.36)
+    assert lanes.first_interval(None, None, Cluster(16, 4, 0.01), 2.5, 1) == pytest.approx(5.0)  # type: ignore[arg-type]
+    assert lanes.first_interval(None, None, Cluster(8, 4, 0.01), 2.5, 1) == pytest.approx(3.0)  # type: ignore[arg-type]
+
+
+def test_messages_cost_what_was_set_for_their_number(tmp_path: Path) -> None:
+    write_service(tmp_path, {0: np.zeros(2), 300: np.array([0.1, 0.2]), 500: np.array([3.0, 4.0])})
+    found = [read_service(tmp_path, 1, number) for number in (0, 299, 300, 499, 500, 900)]
+    assert found == [0, 0, 0.2, 0.2, 4, 4]
 
 
 def test_queries_with_owners_are_judged_by_what_they_measured() -> None:
@@ -263,8 +402,11 @@ def test_what_must_hold_is_judged_at_its_limit() -> None:
     assert (found.verdict, "1.44" in found.measured) == (DIFFERS, True), "too good is no prediction, either"
     assert judge(little_overhead(), [{"empty_share": 0.149}, {"empty_share": 0.01}]).verdict == HOLDS
     assert judge(little_overhead(), [{"empty_share": 0.151}, {"empty_share": 0.01}]).verdict == DIFFERS
-    assert judge(no_growth(), [{"late": 0.049}, {"late": 0.0}]).verdict == HOLDS
-    assert judge(no_growth(), [{"late": 0.051}, {"late": 0.0}]).verdict == DIFFERS
+    at = {"rate": 95.0, "throughput": 100.0, "again": 0}
+    assert judge(no_growth(), [at | {"late": 0.049}, at | {"late": 0.0}]).verdict == HOLDS
+    assert judge(no_growth(), [at | {"late": 0.051}, at | {"late": 0.0}]).verdict == DIFFERS
+    above = at | {"rate": 99.0, "late": 0.5, "of": "KG"}
+    assert judge(no_growth(), [at | {"late": 0.0}, above]).verdict == HOLDS, "it is not of the throughput"
 
 
 def test_papers_best_cases_are_claims_with_margins() -> None:
@@ -307,7 +449,7 @@ def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     [experiment] = find(["choices/fig13"], "spark")
     rows = []
     same = {"workers": 8, "sources": 2, "empty_seconds": 0.5, "empty_share": 0.1, "late": 0.06}
-    same |= {"machine_load": 1.26, "interval": 5.0}
+    same |= {"machine_load": 1.26, "interval": 5.0, "rate": 0.5, "again": 0}
     for row in _rows(KG=1.0, PKG=2.0, SG=10.0, **{"D-C": 9.9, "W-C": 9.9}, FISH=9.8, fill=9.7):
         rows += [row | same | {"z": z} for z in (1.4, 1.7, 2.0)]
     outcome = Outcome(rows={experiment.name: rows})
@@ -318,7 +460,7 @@ def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     page = (tmp_path / "page.md").read_text()
     assert "fill 0.970" in page
     assert (
-        "z = 1.7, 8 workers, 2 sources; interval 5.00 s, empty run 0.50 to 0.50 s, at most 10% of it; load "
+        "z = 1.7, 8 workers, 2 sources; interval 5.00 s, empty run 0.50 to 0.50 s, at most 10.0% of it; load "
         "of the machine 1.3 to 1.3:" in page
     )
 

@@ -114,8 +114,8 @@ def test_the_capacity_of_a_stream_is_found_before_and_after_a_worker_slows_down(
 
     Intervals are shorter, relative to an empty micro-batch, than in a figure.
     """
-    for name, value in (("lanes.EMPTY", 0.4), ("streamed.LOADS", (0.8, 0.95)), ("streamed.WINDOWS", (1, 2)),
-                        ("streamed.ADAPTING", 2)):  # fmt: skip
+    for name, value in (("lanes.EMPTY", 0.4), ("lanes.LITTLE", 0.6), ("streamed.LOADS", (0.8, 0.95)),
+                        ("streamed.WINDOWS", (1, 2)), ("streamed.ADAPTING", 2)):  # fmt: skip
         monkeypatch.setattr(f"evenflow.papers.deployments.{name}", value)
     phases = {"equal": [1.0, 1.0], "slow": [0.5, 0.5]}
     stream = "countries:skew=75,messages=4000,seed=1"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +16,11 @@ import evenflow as ef
 from evenflow.files import create_exclusive
 from evenflow.kernels import UInt64Array
 from evenflow.schemes.fill import FillRouter
+from evenflow.schemes.handover import hand_over
 from evenflow.spark.routing import router_snapshots as snapshots
 from evenflow.spark.routing.router_snapshots import Snapshots
 from evenflow.storage import Location
+from evenflow.storage.folder import Folder
 from extent import long
 from storage.s3_server import S3Server
 
@@ -161,6 +166,30 @@ def test_what_a_batch_begins_with_never_changes(tmp_path: Path) -> None:
     again = kept.load_before(1)
     assert again is not None
     assert again.to_bytes() == first.to_bytes()
+
+
+def test_tasks_that_begin_at_once_freeze_a_batch_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others wait for the one that does; one that is held for long is not waited for."""
+    kept = Snapshots(tmp_path, ef.scheme("w-choices"), WORKERS)
+    run_batch(kept, 0)
+    merged = list[int]()
+
+    def slowly(*parts: Any) -> Any:
+        merged.append(1)
+        time.sleep(0.2)
+        return hand_over(*parts)
+
+    monkeypatch.setattr(snapshots, "hand_over", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: Snapshots(tmp_path, kept.scheme, WORKERS).load_before(1), range(4)))
+    assert len({router.to_bytes() for router in found if router is not None}) == 1
+    assert (len(merged), None in found) == (1, False)
+    run_batch(kept, 1)
+    with Folder(Location(str(tmp_path))).alone() as others:
+        assert not others
+        assert kept.load_before(2) is not None
 
 
 def test_the_first_file_stays(tmp_path: Path) -> None:

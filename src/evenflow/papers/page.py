@@ -25,7 +25,7 @@ _NAMES = {"section": "section", "claim": "claim", "expected": "paper", "peer": "
 _COLUMNS = {  # of deployments
     "label": "scheme", "messages": "messages", "share": "share", "seconds": "seconds",
     "throughput": "per second", "of_key": "of KG", "predicted_of_key": "predicted", "load": "load",
-    "of": "of", "rate": "rate", "late": "late", "latency_mean": "mean",
+    "of": "of", "rate": "rate", "late": "late", "again": "again", "latency_mean": "mean",
     "latency_p50": "p50", "latency_p95": "p95", "latency_p99": "p99", "latency_worker": "worst mean",
     "pairs": "pairs", "memory": "per key", "held": "held", "right": "right", "error": "error",
 }  # fmt: skip
@@ -301,7 +301,7 @@ def _engine(rows: Sequence[Row]) -> str:
     loads = [row["machine_load"] for row in rows]
     return (
         f"interval {rows[0]['interval']:.2f} s, empty run {min(empty):.2f} to {max(empty):.2f} s, at most "
-        f"{share:.0%} of it; load of the machine {min(loads):.1f} to {max(loads):.1f}"
+        f"{share:.1%} of it; load of the machine {min(loads):.1f} to {max(loads):.1f}"
     )
 
 

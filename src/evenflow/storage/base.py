@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -53,6 +54,13 @@ class Storage(ABC):
         """Return the requests of this process since the last call."""
         made, self._reported = self.requests - self._reported, self.requests
         return made
+
+    def alone(self) -> AbstractContextManager[bool]:
+        """Spare others the same work: wait for those of this machine that are in here, if it can be told.
+
+        True if some were. The wait has an end, so results must not depend on it.
+        """
+        return nullcontext(False)
 
     @abstractmethod
     def put(self, name: str, content: bytes) -> None:

@@ -6,7 +6,8 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,9 @@ from uuid import uuid4
 from evenflow.files import create_exclusive, replace_file
 from evenflow.storage.base import Entry, Storage
 from evenflow.storage.location import Location
+
+_PATIENCE = 1.0  # seconds for those that do the same work
+_LOOK = 0.005  # seconds between two looks whether they are done
 
 
 class Folder(Storage):
@@ -25,6 +29,23 @@ class Folder(Storage):
     def __init__(self, location: Location):
         super().__init__(location)
         self.path = location.path
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Lock the folder itself; one that is not there yet, or held for long, is not locked."""
+        try:
+            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            yield False
+            return
+        try:
+            waited, end = False, time.monotonic() + _PATIENCE
+            while not _locked(lock) and time.monotonic() < end:
+                waited = True
+                time.sleep(_LOOK)
+            yield waited
+        finally:
+            os.close(lock)
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file and rename it."""
@@ -162,6 +183,16 @@ class _Sink:
     def _remove(self) -> None:
         with contextlib.suppress(OSError):
             self.draft.unlink(missing_ok=True)
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 def _version(content: bytes) -> str:

@@ -6,23 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 from evenflow.papers import rules as r
+from evenflow.papers.deployments.lanes import LITTLE
 from evenflow.papers.deployments.streamed import LOADS, Subject, streamed
 from evenflow.papers.experiment import Claim, Experiment, Row, RunConfig
 from evenflow.papers.figures import Bars
 from evenflow.papers.page import OURS
 from evenflow.papers.table import Table
 
+SERVICE, SMALL_SERVICE = 0.001, 0.003  # seconds of a message, at scale paper and small
 NEAR_SHUFFLE = 0.9  # of shuffle grouping's throughput
 AT_SKEW = 2.0  # where that is judged
 NEAR_PREDICTION = 0.7  # of what the simulator predicts, relative to key grouping, or the inverse
-LITTLE = 0.15  # of an interval, for an empty micro-batch
 NO_GROWTH = 0.05  # of an interval, by which messages at a rate are late
+SERVED = (
+    "1 ms per message as in the paper, at small scale 3 ms, since two cores also run the engine, whose cost "
+    "is one of messages"
+)
 STREAMED = (
     "On Spark, as a stream: a paced source, a micro-batch for each interval, workers that sleep. Throughput "
     "is the highest rate at which latency does not grow, to 3 percent. Latency is measured from a message's "
     "creation to the end of its service, over all messages of an interval at 0.5 and 0.8 of that rate, of "
     "two at 0.95, and of one at 0.95 of KG's; none can be below the engine's own, that of the empty run. "
-    "Warm-up: 5 intervals, and those of the search."
+    "Warm-up: 5 intervals, and those of the search. A rate that a stall made late is measured again, once."
 )
 FLOOR = (
     "a message waits for its micro-batch, under every scheme; only what lies above the empty run's latency "
@@ -38,6 +43,11 @@ NAMES = {
     "fish": "FISH",
     "dynamic-key": "DKG",
 }
+
+
+def service(small: bool) -> float:
+    """Return the seconds of a message."""
+    return SMALL_SERVICE if small else SERVICE
 
 
 def subject(scheme: str, label: str | None = None, **parameters: Any) -> Subject:
@@ -58,8 +68,17 @@ def on_spark(
     def deployable(config: RunConfig) -> list[Row]:
         return [_joined(point, config) | {"master": config.master} for point in points(config)]
 
-    return Experiment(
-        paper, figure, f"{title}, on Spark", caption, deployable, measure, plot, claims, on="spark"
+    return Experiment(  # its version counts changes of the protocol
+        paper,
+        figure,
+        f"{title}, on Spark",
+        caption,
+        deployable,
+        measure,
+        plot,
+        claims,
+        version=2,
+        on="spark",
     )
 
 
@@ -134,10 +153,19 @@ def little_overhead() -> Claim:
 
 
 def no_growth() -> Claim:
-    """Return the rule that the messages of a window are served before the next micro-batch is due."""
-    rule = r.at_most(r.largest("late"), NO_GROWTH, text="{:.1%} of an interval late at most")
+    """Return the rule that the messages of a window are served before the next micro-batch is due.
+
+    Key grouping's rate may be above what a scheme can serve; then latency does grow, and is shown.
+    """
+
+    def latest(t: Table) -> tuple[float, int, int]:
+        own = t[t["rate"] <= LOADS[-1] * t["throughput"] * (1 + 1e-9)]
+        return own["late"].max(), int((own["again"] > 0).sum()), len(own)
+
+    rule = r.graded(latest, lambda late, *_: late < NO_GROWTH,
+                    text="{0:.1%} of an interval late at most; {1} of {2} rates measured again")  # fmt: skip
     text = "latency does not grow at 0.5, 0.8 and 0.95 of the throughput: micro-batches are done in time"
-    return Claim(OURS, text, "< 5 percent of an interval late", rule, _ENGINE)
+    return Claim(OURS, text, "< 5 percent of an interval late", rule, _STALL)
 
 
 def at_own_rate(t: Table) -> Table:
@@ -153,3 +181,4 @@ def latencies(x: str) -> Bars:
 
 
 _ENGINE = "Spark's own overhead per run (empty_seconds) is large compared with the work"
+_STALL = "a micro-batch took longer than its messages explain, and so did that of the second chance"

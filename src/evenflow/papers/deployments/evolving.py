@@ -1,4 +1,4 @@
-"""Fig. 2, 4, 18-20 of `evolving`: streams that drift, on a cluster.
+"""Fig. 4, 18-20 of `evolving`: streams that drift, on a cluster.
 
 Fig. 4 asks whether the same work takes a worker the same time. A worker's fluctuation is the difference
 between its slowest and its fastest batch, relative to its mean. Streams repeat after six thousand messages
@@ -19,29 +19,14 @@ from evenflow.papers.figures import Bars, Lines
 from evenflow.papers.grid import at, grid, on_stream, streams
 from evenflow.papers.table import Table
 
-SERVICE = 0.001
 PER_WORKER = 6000  # messages before a stream repeats
 SUBJECTS = [*map(subject, ("key", "d-choices", "w-choices", "shuffle", "fish", "fill"))]
 
 
-def _cluster(workers: int, sources: int, interval: float) -> Row:
-    return {"messages": workers * PER_WORKER, "workers": workers, "sources": sources, "service": SERVICE,
-            "interval": interval}  # fmt: skip
-
-
-def _counter_point(workers: int, small: bool, **point: Any) -> Row:
-    counted = [
-        subject(scheme, f"{label}{counters}", capacity=counters)
-        for label, scheme in (("D-C", "d-choices"), ("W-C", "w-choices"))
-        for counters in ((100,) if small else (100, 1000))
-    ]
-    others = map(subject, ("partial-key", "shuffle", "fill"))
-    subjects = [subject("key", "FG"), *others, *counted]
-    return {**_cluster(workers, 5, 2.5 if small else 10.0), "subjects": subjects, **point}
-
-
 def _size(small: bool) -> Row:
-    return _cluster(16, 4, 2.5) if small else _cluster(128, 32, 10.0)
+    workers, sources, interval = (16, 4, 2.5) if small else (128, 32, 10.0)
+    return {"messages": workers * PER_WORKER, "workers": workers, "sources": sources,
+            "service": common.service(small), "interval": interval}  # fmt: skip
 
 
 def _cluster_point(data: tuple[str, str], small: bool) -> Row:
@@ -49,7 +34,7 @@ def _cluster_point(data: tuple[str, str], small: bool) -> Row:
 
 
 def _cluster_streams(config: RunConfig) -> list[tuple[str, str]]:
-    """Return MT, and AM where there is time for it: fig. 2 has it at both scales."""
+    """Return MT, and AM where there is time for it."""
     return streams(*(("MT",) if config.small else ("MT", "AM")))(config)
 
 
@@ -60,8 +45,6 @@ def _skew_point(z: float, small: bool) -> Row:
 
 
 _SMALL_RUN = at(True, False)
-_COUNTER_POINTS = grid(_counter_point, workers=at(16, (16, 32, 64, 128)), small=_SMALL_RUN,
-                       stream=lambda config: config.stream("AM"), labels={})  # fmt: skip
 _CLUSTER_POINTS = grid(_cluster_point, data=_cluster_streams, small=_SMALL_RUN)
 _SKEW_POINTS = grid(_skew_point, z=at((1.0, 2.0), (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)), small=_SMALL_RUN)
 
@@ -74,34 +57,18 @@ def _fluctuation(t: Table) -> tuple[float, float]:
 
 
 _SMALL = "with so few messages SG has few pairs; its memory grows with the messages per key"
-_MILD = "the stand-in streams are less skewed than the paper's: even one worker per key costs little"
 _ENOUGH = (
     "our D-C and W-C find the head on these streams: no balanced scheme can be far ahead of another, and "
     "latency is mostly the wait for the micro-batch"
 )
-_CAPTION = f"Small: 16 workers, 4 sources; paper: 128, 32. 1 ms per message. fill added. {common.STREAMED}"
-_CLUSTER = f"Small: MT alone (AM: fig. 2). {_CAPTION}"
+_CAPTION = f"Small: 16 workers, 4 sources; paper: 128, 32; {common.SERVED}. fill added. {common.STREAMED}"
+_CLUSTER = f"Small: MT alone. {_CAPTION}"
 _BY_SCHEME = " Latencies are compared at 0.95 of each scheme's own throughput."
-_LATENCY = {
-    "latency_mean": "mean, s",
-    "latency_p50": "p50, s",
-    "latency_p95": "p95, s",
-    "latency_p99": "p99, s",
-}
 _figure = partial(common.as_stream, "evolving")
 _OWN: Any = {"load": 0.95, "of": "own"}
 
 # fmt: off
 EXPERIMENTS = [
-    _figure("fig2", "Latency on AM by the number of workers",
-            "5 sources, 1 ms per message; paper: D-C and W-C with 1000 counters, too. fill added. "
-            f"{common.STREAMED} Latencies are compared at KG's rate.",
-            _COUNTER_POINTS, Lines(x="workers", y=_LATENCY, rows=lambda t: t.only(of="KG")),
-        Claim("2.3", "one worker per key leads to a high p99 at the largest scale",
-              "FG 3945 ms, PKG 2808 ms; SG far below",
-              r.at_least(r.at_scale(r.ratio("latency_p99", "FG", "SG", of="KG")), 10, 1.05), _MILD),
-        common.near_prediction(),
-    ),
     common.on_spark("evolving", "fig4", "Fluctuation of a worker's speed",
             "10 workers, 12 micro-batches of 50,000 messages each, as in the paper, and the same computation "
             "for every message; processor time, since workers share cores.",

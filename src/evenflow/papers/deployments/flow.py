@@ -18,6 +18,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,17 +38,25 @@ _LOOK = 0.05  # seconds between two looks for a new answer
 _REGISTERING = threading.Lock()
 _STARTING = threading.Semaphore(os.cpu_count() or 1)
 _STARTS = "Initializing"  # the status of a query begins so
+_STARTED = 3  # times, until its source has
+_TOO_LATE = "Python worker failed to connect back"
 _CHECK = 1.0  # seconds between two questions to Spark, which cost it processor time, whether the query runs
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch: seconds from its trigger to its commit, and what the aggregator counted."""
+    """One micro-batch: seconds from its trigger to its commit, and what the aggregator counted.
+
+    ``end`` is the number of the first message after it. ``late`` are the seconds from when the next one was
+    due until it was done, below 0 if it was in time.
+    """
 
     number: int
     seconds: float
     messages: int
     pairs: int
+    end: int
+    late: float
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,9 @@ class Flow:
         self._seen = -1
         self._answers: dict[int, tuple[int, int]] = {}
         write_keys(folder, keys)
-        self.serve(np.zeros(workers))
         self.pace = Pace(timing.start(time.time()) - self.LAG, self.interval)
+        self._costs = {0: np.zeros(workers)}
+        write_service(folder, self._costs)
         self.pace.write(folder)
         frame = self._messages(spark)
         states = _partial_states(
@@ -102,19 +112,27 @@ class Flow:
         )
         writer = states.writeStream.foreachBatch(self._answer)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-        with _STARTING:  # Spark gives the Python process of a source ten seconds to start
-            self.query = writer.trigger(processingTime=f"{timing.tick} milliseconds").start()
-            while self.query.isActive and self.query.status["message"].startswith(_STARTS):
-                time.sleep(_LOOK)
+        writer = writer.trigger(processingTime=f"{timing.tick} milliseconds")
+        for _ in range(_STARTED):
+            with _STARTING:  # Spark gives the Python process of a source ten seconds to start
+                self.query = writer.start()
+                while self.query.isActive and self.query.status["message"].startswith(_STARTS):
+                    time.sleep(_LOOK)
+            if _TOO_LATE not in str(self.query.exception()):
+                break
 
     @property
     def sent(self) -> int:
         """How many messages came or are still to come."""
         return sum(self.pace.counts)
 
-    def serve(self, cost: Float64Array) -> None:
-        """Set what a message costs each worker from the next batch on."""
-        write_service(self.folder, cost)
+    def serve(self, cost: Float64Array, after: int = 0) -> None:
+        """Set what a message costs each worker, but for those sent and so many ``after`` them.
+
+        All messages of a window must cost the same.
+        """
+        self._costs[self.sent + after] = cost
+        write_service(self.folder, self._costs)
 
     def run(self, *counts: int) -> list[Batch]:
         """Let so many messages come in each of the next windows; return their batches when all are done."""
@@ -177,7 +195,10 @@ class Flow:
                     "repeated."
                 )
             seconds = found.durationMs["triggerExecution"] / 1000
-            self.batches.append(Batch(self._seen, seconds, messages, pairs))
+            end = messages + (self.batches[-1].end if self.batches else 0)
+            done = datetime.fromisoformat(found.timestamp).timestamp() + seconds
+            late = done - self.LAG - self.pace.due(end - 1)
+            self.batches.append(Batch(self._seen, seconds, messages, pairs, end, late))
 
 
 def _partial_states(

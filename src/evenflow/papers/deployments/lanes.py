@@ -10,11 +10,11 @@ from __future__ import annotations
 import queue
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import evenflow as ef
 from evenflow.errors import EvenflowError
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LANES = 6
+LITTLE = 0.15  # of an interval, that a micro-batch without work must stay below
 EMPTY = 0.12  # of an interval, for a micro-batch without work, when an interval is chosen
+GROWTH = 2.0  # times an interval, that the next one may have
 EMPTY_WINDOWS = 3  # of messages that cost nothing, of which the last two are measured
-COLD = 6  # more windows before them, one at a time, when a process measures for the first time
+COLD = 8  # more windows before them, when a process measures for the first time
 BROKER = "spark.evenflow.deployments.broker"  # setting of the session: HOST:PORT
-_EMPTY: dict[tuple[int, int, int], float] = {}  # seconds of one, by workers, sources and lanes
+_EMPTY: list[float] = []  # seconds of one for each task of its workers and sources, once measured
 
 
 def active_session() -> SparkSession:
@@ -57,18 +59,20 @@ def flow_kind(spark: SparkSession) -> type[Flow]:
     return TopicFlow
 
 
-def least_interval(
+def first_interval(
     spark: SparkSession, messages: Messages, cluster: Cluster, interval: float, lanes: int
 ) -> float:
-    """Return seconds of which a micro-batch without work takes ``EMPTY``, as measured with ``interval``.
+    """Return seconds of which a micro-batch without work should take ``EMPTY``; ``interval`` at least.
 
-    So many queries at once measure it, and the slowest counts; later on, those that ran since (`remember`).
+    The last configuration tells, by the number of its tasks. If there is none yet, so many queries at once
+    warm the process up and measure it. That may be far off, so it counts for up to ``GROWTH`` times
+    ``interval``: if a micro-batch really takes so long, the queries find it again (`longer_interval`).
     """
-    size = cluster.workers, cluster.sources, lanes
-    if size not in _EMPTY:
+    if not _EMPTY:
         window = round(float(cluster.capacity.sum()) * interval)
-        cold = 0 if _EMPTY else COLD
         found = []
+        all_lanes = Lanes(lanes, lanes, 0, shares=False, stop=partial(stop_queries, spark))
+        spark.range(1).mapInArrow(_unchanged, "id long").collect()  # the parent of Python workers loads
 
         def run(number: int, lane: int) -> None:
             with tempfile.TemporaryDirectory(prefix="evenflow-empty-", ignore_cleanup_errors=True) as folder:
@@ -76,20 +80,41 @@ def least_interval(
                 flow = flow_kind(spark)(spark, Path(folder), messages.keys, ef.scheme("shuffle"),
                                         cluster.workers, cluster.sources, timing)  # fmt: skip
                 try:
-                    for _ in range(cold):
-                        flow.run(window)
+                    all_lanes.largest(number)
+                    flow.run(*COLD * [window])
+                    all_lanes.largest(number)
                     found.append(min(batch.seconds for batch in flow.run(*EMPTY_WINDOWS * [window])[1:]))
                 finally:
                     flow.stop()
 
-        Lanes(lanes, lanes, 0, shares=False, stop=partial(stop_queries, spark)).run(run)
-        _EMPTY[size] = max(found)
-    return _EMPTY[size] / EMPTY
+        all_lanes.run(run)
+        remember(cluster, max(found))
+    measured = _EMPTY[0] * _tasks(cluster) / EMPTY
+    return max(interval, min(measured, GROWTH * interval))
 
 
-def remember(cluster: Cluster, lanes: int, empty_seconds: float) -> None:
-    """Let the next interval depend on what micro-batches without work took the last queries of this size."""
-    _EMPTY[cluster.workers, cluster.sources, lanes] = empty_seconds
+def longer_interval(interval: float, empty_seconds: float) -> float | None:
+    """Return the interval with which a configuration begins again; None if this one is long enough.
+
+    >>> longer_interval(2.5, 0.37), longer_interval(2.0, 0.36), longer_interval(2.5, 24.0)
+    (None, 3.0, 5.0)
+    """
+    if empty_seconds < LITTLE * interval:
+        return None
+    return min(empty_seconds / EMPTY, GROWTH * interval)
+
+
+def remember(cluster: Cluster, empty_seconds: float) -> None:
+    """Let the next interval depend on what micro-batches without work took the last queries."""
+    _EMPTY[:] = [empty_seconds / _tasks(cluster)]
+
+
+def _unchanged(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+def _tasks(cluster: Cluster) -> int:
+    return cluster.workers + cluster.sources
 
 
 def room(spark: SparkSession, cluster: Cluster) -> int:
@@ -108,6 +133,8 @@ class Lanes:
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._failed = threading.Event()
         self._error: BaseException | None = None  # the first one
+        self._together = threading.Barrier(self.count)
+        self._said: list[float] = []
 
     def teller(self, number: int) -> Callable[[int, float], object]:
         """Return what a trial calls with the rate of each phase."""
@@ -118,6 +145,22 @@ class Lanes:
     def told(self, phase: int) -> float | None:
         """Return the rate of a phase when it is known; None if nobody tells it."""
         return self._rates[phase].result() if self.shares else None
+
+    def largest(self, number: int, value: float = 0.0) -> float:
+        """Wait for all trials that began at once; return the largest of their values.
+
+        The others begin when one of these is over, and do not wait.
+        """
+        if number >= self.count:
+            return value
+        self._said.append(value)
+        try:
+            self._together.wait()
+            found = max(self._said[-self.count :])
+            self._together.wait()  # until all have read it
+        except threading.BrokenBarrierError:
+            raise EvenflowError("the trial was ended, since another one failed.") from None
+        return found
 
     def run(self, trial: Callable[[int, int], None]) -> None:
         """Call ``trial(number, lane)`` for each; if one fails, the others end and its error is raised."""
@@ -152,6 +195,7 @@ class Lanes:
             return
         self._error = error
         self._failed.set()
+        self._together.abort()
         for rate in self._rates:
             if not rate.done():
                 rate.set_exception(error)

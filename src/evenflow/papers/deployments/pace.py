@@ -71,6 +71,16 @@ class Pace:
         found: Float64Array = self.start + (window + part) * self.interval
         return found
 
+    def due(self, number: int) -> float:
+        """Return when the micro-batch of a message must be done: an interval after its window.
+
+        >>> pace = Pace(100.0, 2.0, (2, 0, 4))
+        >>> [pace.due(number) for number in (0, 1, 2, 5)]
+        [104.0, 104.0, 108.0, 108.0]
+        """
+        window = int(np.searchsorted(np.cumsum(self.counts), number, side="right"))
+        return self.start + (window + 2) * self.interval
+
     def write(self, folder: Path) -> None:
         """Replace the file that the source reads."""
         replace_file(folder / _PACE, json.dumps(asdict(self)).encode())

@@ -1,7 +1,8 @@
 """A worker of a stream, inside a Python worker of Spark: it serves its messages one by one, in order.
 
 A message costs seconds of sleep, as in the papers; sleeping workers share a few cores without slowing
-each other down. What it costs each worker is in a file that the harness may replace while the query runs.
+each other down. What it costs each worker, and from which message on, is in a file that the harness may
+replace while the query runs.
 A worker sleeps once per slice of messages and keeps to a timetable: if one sleep was too long, the next
 is shorter. A message is finished when its slice is. Where a worker ``computes``, a message costs rounds
 of a loop instead. Which messages were finished when, and the processor seconds that all took, go to a
@@ -32,11 +33,18 @@ SLICE = 0.02  # seconds of work between two looks at the clock
 _SERVICE = "service.npy"
 
 
-def write_service(folder: Path, cost: Float64Array) -> None:
-    """Set what a message costs each worker from the next micro-batch on: seconds, or rounds of a loop."""
+def write_service(folder: Path, costs: dict[int, Float64Array]) -> None:
+    """Set what messages cost each worker, seconds or rounds of a loop, by the number of the first message."""
     content = io.BytesIO()
-    np.save(content, cost)
+    np.save(content, np.array([[first, *cost] for first, cost in sorted(costs.items())]))
     replace_file(folder / _SERVICE, content.getvalue())
+
+
+def read_service(folder: Path, worker: int, number: int) -> float:
+    """Return what a worker's messages cost from this number on."""
+    found = np.load(folder / _SERVICE)
+    row = max(0, int(np.searchsorted(found[:, 0], number, side="right")) - 1)
+    return float(found[row, 1 + worker])
 
 
 @dataclass(frozen=True)
@@ -54,15 +62,15 @@ class Serve:
 
         task: Any = TaskContext.get()
         worker, batch = int(task.partitionId()), int(task.getLocalProperty(BATCH_ID))
-        cost = float(np.load(Path(self.folder) / _SERVICE)[worker])
-        seconds, rounds = (0.0, round(cost)) if self.computes else (cost, 0)
-        size = max(1, int(SLICE / seconds)) if seconds > 0 else 1 << 30
         parts: list[tuple[Any, Any, Any, Any]] = []
         used = 0.0
         due = waiting_since = time.time()
         for incoming in batches:
             due += time.time() - waiting_since
             keys, numbers, created = (column.to_numpy() for column in incoming.columns)
+            cost = read_service(Path(self.folder), worker, int(numbers[0])) if numbers.size else 0.0
+            seconds, rounds = (0.0, round(cost)) if self.computes else (cost, 0)
+            size = max(1, int(SLICE / seconds)) if seconds > 0 else 1 << 30
             finished = np.empty(keys.size)
             began = time.thread_time()
             for start in range(0, keys.size, size):

@@ -1,17 +1,20 @@
 """One configuration as a stream, scheme by scheme: highest stable rate, latency at shares of it, memory.
 
-The first thing that is measured is how long a micro-batch takes that does no work. The *interval* of the
-configuration is at least so long that this is an eighth of it (:mod:`.lanes`). Then every scheme gets a
-query of its own (:mod:`.flow`), several at a time, and goes through this protocol:
+Every scheme gets a query of its own (:mod:`.flow`), several at a time (:mod:`.lanes`), and goes through this
+protocol:
 
-1. Warm-up: three windows at the rate that the workers could serve in all, with messages that cost nothing.
-   The faster of the last two is the *empty run*.
+1. Warm-up: when all queries run, three windows at the rate that the workers could serve in all, with messages
+   that cost nothing. The faster of the last two is the *empty run*. If one takes more than 15 percent of the
+   interval, all begin again with a longer one, up to ``ATTEMPTS`` times in all.
 2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
-3. Search, with two rates at a time: a rate is stable if a micro-batch is done before the next is due. Then no
-   message waits for more than one batch, and latency does not grow. If it is not, and took longer than the
-   paces so far explain, it gets a second chance: a stall is not the rate.
+3. Search, with some rates at a time: a rate is stable if a micro-batch is done before the next is due. Then
+   no message waits for more than one batch, and latency does not grow.
 4. Latency: a window each at 0.5 and 0.8 of the capacity, two at 0.95, one at 0.95 of key grouping's, where
-   all schemes are stable and get messages at the same rate. All of their messages count.
+   all schemes get messages at the same rate. All of their messages count.
+
+In 3 and 4, what took longer than the paces so far explain gets a second chance, once: a stall is not the
+rate. A rate that was late is measured anew as a whole, and the new messages count, whatever they say; a
+rate that is too high is late again. ``again`` says how many windows were.
 
 If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in
 which reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95
@@ -39,13 +42,14 @@ from evenflow.errors import EvenflowError
 from evenflow.kernels import Int64Array
 from evenflow.papers.deployments.capacity import highest_stable
 from evenflow.papers.deployments.cluster import Cluster, Messages
-from evenflow.papers.deployments.flow import Flow, Timing
+from evenflow.papers.deployments.flow import Batch, Flow, Timing
 from evenflow.papers.deployments.lanes import (
     EMPTY_WINDOWS,
     Lanes,
     active_session,
+    first_interval,
     flow_kind,
-    least_interval,
+    longer_interval,
     remember,
     room,
     stop_queries,
@@ -58,9 +62,10 @@ from evenflow.schemes.base import Scheme
 LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
 WINDOWS = (1, 1, 2)  # at each of them; one at key grouping's rate
 FIRST = 0.7  # of the predicted capacity, for the first guess
-CHANCES = 2  # of a rate to be stable, if a micro-batch took longer than its messages explain
+CHANCES = 2  # of a rate to be in time, if a micro-batch took longer than its messages explain
 STALL = 1.04  # times what they explain
 ADAPTING = 6  # windows after speeds changed
+ATTEMPTS = 4  # to find an interval that is long enough
 
 Subject = tuple[str, str, dict[str, Any]]  # label, scheme, parameters
 Common = Callable[[int], float | None]  # a rate for all subjects, by the number of the phase
@@ -87,24 +92,49 @@ def deployed(
     """Deploy every subject on these messages, key grouping first; ``interval`` is the least one."""
     spark = active_session()
     count = max(1, min(room(spark, cluster), len(subjects)))
-    least = max(interval, least_interval(spark, messages, cluster, interval, count))
     speeds = phases or {"": [1.0] * cluster.workers}
-    trials = [Trial(cluster, messages, least, speeds, *subject) for subject in subjects]
-    for trial in trials:  # not beside queries, which share the cores
-        trial.predict()
-    trials.sort(key=lambda trial: trial.scheme.name != "key")
-    shares = trials[0].scheme.name == "key"
-    lanes = Lanes(len(trials), count, len(speeds), shares, stop=partial(stop_queries, spark))
-
-    def run(number: int, lane: int) -> None:
-        trials[number].run(spark, Timing(least, lane, lanes.count), lanes.told, lanes.teller(number))
-
-    lanes.run(run)
-    remember(cluster, count, max(trial.empty_seconds for trial in trials))
+    length = first_interval(spark, messages, cluster, interval, count)
+    for left in reversed(range(ATTEMPTS)):
+        trials = [Trial(cluster, messages, length, speeds, *subject) for subject in subjects]
+        try:
+            _run_all(spark, trials, count, last=not left)
+            break
+        except ShortIntervalError as short:
+            length = short.needed
+    remember(cluster, max(trial.empty_seconds for trial in trials))
     same = min(trial.phases[0].end for trial in trials)
     rows = [row for trial in trials for row in trial.rows(same)]
     keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
     return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
+
+
+def _run_all(spark: Any, trials: list[Trial], count: int, last: bool) -> None:
+    """Run all trials, key grouping first; with the ``last`` attempt the interval stays."""
+    for trial in trials:  # not beside queries, which share the cores
+        trial.predict()
+    trials.sort(key=lambda trial: trial.scheme.name != "key")
+    shares = trials[0].scheme.name == "key"
+    lanes = Lanes(len(trials), count, len(trials[0].speeds), shares, stop=partial(stop_queries, spark))
+
+    def run(number: int, lane: int) -> None:
+        trial = trials[number]
+
+        def together(value: float = 0.0) -> float:
+            return lanes.largest(number, value)
+
+        timing = Timing(trial.interval, lane, lanes.count)
+        stays = last or number >= lanes.count  # it began later than the others
+        trial.run(spark, timing, lanes.told, lanes.teller(number), together, stays)
+
+    lanes.run(run)
+
+
+class ShortIntervalError(EvenflowError):
+    """A micro-batch without work takes too much of an interval; ``needed`` is a longer one."""
+
+    def __init__(self, needed: float):
+        super().__init__(f"an interval should have {needed:.2f} s")
+        self.needed = needed
 
 
 def _relative(row: Row, key: Row) -> Row:
@@ -125,6 +155,7 @@ class Level:
     first: int
     end: int
     windows: int = 1
+    again: bool = False  # measured anew, since it was late although the paces explain that it is in time
 
 
 @dataclass(frozen=True)
@@ -152,6 +183,7 @@ class Trial:
     empty: Level = field(init=False)
     empty_seconds: float = field(init=False)
     machine_load: float = 0.0
+    least: float = 0.0  # seconds of a message in a window, in the fastest one at these speeds
     predicted: list[float] = field(default_factory=list)  # by phase
     phases: list[Phase] = field(default_factory=list)
     served: Served = field(init=False)
@@ -167,29 +199,28 @@ class Trial:
             self.scheme, self.messages, self.cluster, self.interval, list(self.speeds.values())
         )
 
-    def run(self, spark: Any, timing: Timing, common: Common, found: Callable[[int, float], object]) -> None:
-        """Go through the protocol in a query of its own; ``found`` is told the capacity of each phase."""
+    def run(
+        self, spark: Any, timing: Timing, common: Common, found: Callable[[int, float], object],
+        together: Callable[..., float] = lambda value=0.0: value, last: bool = True,
+    ) -> None:  # fmt: skip
+        """Go through the protocol in a query of its own; ``found`` is told the capacity of each phase.
+
+        ``together`` returns when the other trials are there, with the largest of their values.
+        """
         cluster, self.machine_load = self.cluster, os.getloadavg()[0]
         self.interval = timing.interval
         with tempfile.TemporaryDirectory(prefix="evenflow-stream-", ignore_cleanup_errors=True) as folder:
             flow = flow_kind(spark)(spark, Path(folder), self.messages.keys, self.scheme, cluster.workers,
                                     cluster.sources, timing, cluster.seed)  # fmt: skip
             try:
-                whole = self._window(float(cluster.capacity.sum()))
-                batches = flow.run(*EMPTY_WINDOWS * [whole])
-                self.empty_seconds = min(batch.seconds for batch in batches[1:])
-                self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent, EMPTY_WINDOWS - 1)
-                if self.empty_seconds >= self.interval:
-                    raise EvenflowError(
-                        f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
-                        f"{self.interval:g} s; run this on a machine with less other work, or more cores."
-                    )
+                together()
+                self._empty(flow, together, last)
+                before: list[int] = []
                 for number, (name, speeds) in enumerate(self.speeds.items()):
                     flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
                     if number:
-                        slow = self._window(FIRST * min(speeds) * self.predicted[number])
-                        flow.run(*ADAPTING * [slow])
-                    capacity = self._capacity(flow, self.predicted[number])
+                        before = ADAPTING * [self._window(FIRST * min(speeds) * self.predicted[number])]
+                    capacity = self._capacity(flow, self.predicted[number], before)
                     found(number, capacity)
                     own = [(load, "own", load * capacity) for load in (LOADS[-1:] if number else LOADS)]
                     if (shared := common(number)) is not None and self.scheme.name != "key":
@@ -202,28 +233,69 @@ class Trial:
             finally:
                 flow.stop()
 
-    def _capacity(self, flow: Flow, predicted: float) -> float:
-        """Return the highest stable rate."""
-        empty, interval = self.empty_seconds, self.interval
-        batches = flow.run(*2 * [self._window(FIRST * predicted)])
-        least = min((batch.seconds - empty) / batch.messages for batch in batches)  # seconds of a message
+    def _empty(self, flow: Flow, together: Callable[..., float], last: bool) -> None:
+        """Measure micro-batches without work, beside those of the other trials."""
+        whole = self._window(float(self.cluster.capacity.sum()))
+        batches = flow.run(*EMPTY_WINDOWS * [whole])
+        self.empty_seconds = min(batch.seconds for batch in batches[1:])
+        self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent, EMPTY_WINDOWS - 1)
+        longer = longer_interval(self.interval, together(self.empty_seconds))
+        if longer is not None and not last:
+            raise ShortIntervalError(longer)
+        if self.empty_seconds >= self.interval:
+            raise EvenflowError(
+                f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
+                f"{self.interval:g} s; run this on a machine with less other work, or more cores."
+            )
 
-        def stable(*rates: float) -> tuple[bool, ...]:
-            nonlocal least
-            windows = [self._window(rate) for rate in rates]
+    def _capacity(self, flow: Flow, predicted: float, before: list[int]) -> float:
+        """Return the highest stable rate, after windows ``before``."""
+        interval = self.interval
+        batches = flow.run(*before, *2 * [self._window(FIRST * predicted)])
+        self.least = min(self._pace(batch) for batch in batches)
+
+        def stable(*rates: float) -> list[bool]:
             found = [False for _ in rates]
+            trying = list(range(len(rates)))
             for _ in range(CHANCES):
-                batches = flow.run(*windows)
-                found = [one or batch.seconds <= interval for one, batch in zip(found, batches, strict=True)]
-                stalls = [batch.seconds > empty + STALL * least * batch.messages for batch in batches]
-                least = min(least, *((batch.seconds - empty) / batch.messages for batch in batches))
-                if not any(stall and not one for stall, one in zip(stalls, found, strict=True)):
+                windows = [self._window(rates[number]) for number in trying]
+                ends = flow.sent + np.cumsum(windows)
+                done = {batch.end: batch for batch in flow.run(*windows)}
+                stalls = []
+                for number, size, end in zip(trying, windows, ends.tolist(), strict=True):
+                    batch = done.get(end)
+                    alone = batch if batch is not None and batch.messages == size else None
+                    found[number] = alone is not None and alone.seconds <= interval
+                    if alone is None or alone.seconds > self._explained(size):
+                        stalls.append(number)
+                for batch in done.values():
+                    self.least = min(self.least, self._pace(batch))
+                best = max((number for number, one in enumerate(found) if one), default=-1)
+                trying = [number for number in stalls if number > best]
+                if not trying:
                     break
-            return tuple(found)
+            return found
 
-        return highest_stable(stable, (interval - empty) / max(least * interval, 1e-9))
+        return highest_stable(stable, (interval - self.empty_seconds) / max(self.least * interval, 1e-9))
+
+    def _pace(self, batch: Batch) -> float:
+        """Return the seconds of a message in a micro-batch."""
+        return (batch.seconds - self.empty_seconds) / batch.messages
+
+    def _explained(self, messages: int) -> float:
+        """Return the seconds that a micro-batch may take, by the paces so far."""
+        return self.empty_seconds + STALL * self.least * messages
 
     def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
+        """Let messages come at some rates, and again, once, at those that a stall made late."""
+        levels = self._at_rates(flow, rates)
+        late = [number for number, level in enumerate(levels) if self._late_by_a_stall(flow, level)]
+        if late:
+            for number, level in zip(late, self._at_rates(flow, [rates[n] for n in late]), strict=True):
+                levels[number] = replace(level, again=True)
+        return levels
+
+    def _at_rates(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
         """Let messages come at some rates: share of a capacity, whose, messages per second."""
         sent = flow.sent
         levels = []
@@ -234,6 +306,12 @@ class Trial:
             sent = end
         flow.run(*(self._window(level.rate) for level in levels for _ in range(level.windows)))
         return levels
+
+    def _late_by_a_stall(self, flow: Flow, level: Level) -> bool:
+        """Whether a micro-batch of a rate was late, although the paces explain that all are in time."""
+        late = any(batch.late > 0 and batch.end > level.first and batch.end - batch.messages < level.end
+                   for batch in flow.batches)  # fmt: skip
+        return late and self._explained(self._window(level.rate)) <= self.interval
 
     def rows(self, same: int) -> list[Row]:
         """Return a row for each phase and rate; loads and pairs are those of the first ``same`` messages."""
@@ -292,6 +370,7 @@ class Trial:
             "of": level.of,
             "rate": level.rate,
             "late": max(0.0, float(served.finished.max() - due) / self.interval),
+            "again": level.windows if level.again else 0,
             **latency,
             "above_p99": latency["latency_p99"] - floor["latency_p99"],
             "above_worker": latency["latency_worker"] - floor["latency_worker"],

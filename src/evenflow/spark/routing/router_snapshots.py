@@ -72,11 +72,17 @@ class Snapshots:
         with contextlib.suppress(OSError):  # what cannot be read costs balance, not results
             content = self._read(name)
             if content is None:
-                content = self._freeze(batch, name)
+                content = self._made_once(batch, name)
         router = self._router(content)
         if router is None:
             self._report_loss(batch, "cannot be read" if content else "is missing")
         return router
+
+    def _made_once(self, batch: int, name: str) -> bytes | None:
+        """Freeze what a batch begins with, unless a task beside this one just does."""
+        with self.storage.alone() as others:
+            content = self._read(name) if others else None
+            return self._freeze(batch, name) if content is None else content
 
     def save(self, batch: int, partition: int, router: Router) -> None:
         """Write what this partition's router knows, unless a file exists or the size limit is reached."""
