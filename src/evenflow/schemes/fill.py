@@ -18,9 +18,9 @@ to a worker's share, divided by the number of its homes.
 4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(hot / part)`` for a key with a
    part above ``hot``: another home for it moves more rows, and its homes balance the workers for all keys.
    ``hot`` is 1/240 or, if that is less, half the part of the average key, which is n per distinct key, but at
-   least 1/1000 (several sources: 1/160): where keys are many, all are small, and yet some have far more rows than
-   most. At least 1.5 rows may wait, or ``queue``. A ``queue`` above 12 is used as far as half of the slack
-   (rule 7) permits.
+   least 1/1000 (several sources: 1/160): where keys are many, all are small, and yet some have far more rows
+   than most. At least 1.5 rows may wait, or ``queue``. A ``queue`` above 12 is used as far as half of the
+   slack (rule 7) permits.
 5. **Memory has its price.** The limit is stretched by ``1 + 24 e``, at most 8, where e is the number of homes
    that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
    more is. It is computed every 64 messages, with the number of distinct keys, which is estimated from the
@@ -77,7 +77,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel, prefetch
 from evenflow.keys import GOLDEN, mix, to_range
 from evenflow.plan import Plan, make_plan
 from evenflow.plan.build import BUCKETS_PER_WORKER
@@ -103,7 +103,7 @@ from evenflow.schemes.fill_homes import (
 )
 from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import register
-from evenflow.sketches.table import table_find
+from evenflow.sketches.table import first_cell, table_find
 
 CELLS = 1024  # counters per worker
 BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
@@ -315,7 +315,8 @@ LIMIT = 5 * AHEAD  # a wait above which the key leaves
 HIGH = 6 * AHEAD  # a level above which it does
 LEADS = 7 * AHEAD  # a lead above which it does
 HIGHEST = 8 * AHEAD  # a level above which no worker takes a row
-FIELDS = 9
+HASH = 9 * AHEAD  # of the key, with the salt
+FIELDS = 10
 
 MESSAGES = 0
 SINCE = 1  # messages since the levels were reset
@@ -854,11 +855,21 @@ def _leaves(state: FillState, ahead: Ahead, i: int, worker: np.uint64, wait: int
 
 @inlined
 def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
-    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys."""
+    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys.
+
+    Counters and cells of the table are fetched for all of them first: a miss is rare enough that a processor,
+    which looks some 300 instructions ahead, would wait for one after the other.
+    """
     cells, buckets, homes = state.cells, state.buckets, state.homes
+    slots = homes.table.slots
     new = 0
     for i in range(keys.size):
         hashed = mix(keys[i] ^ salt)
+        ahead.rows[HASH + i] = np.int64(hashed)
+        prefetch(cells, np.uint64(to_range(hashed, cells.size)))
+        prefetch(slots, np.uint64(first_cell(keys[i], slots.size - 1)))
+    for i in range(keys.size):
+        hashed = np.uint64(ahead.rows[HASH + i])
         cell = np.uint64(to_range(hashed, cells.size))
         seen = cells[cell]
         cells[cell] = seen + 1
@@ -923,9 +934,8 @@ def _halve(cells: Int32Array) -> int:
     total = 0
     for cell in range(cells.size):
         count = cells[np.uint64(cell)]
-        half = np.int32(count - (count >> 1))  # stays within 32 bits, so that more counters are halved at once
-        cells[np.uint64(cell)] = half
-        total += half
+        cells[np.uint64(cell)] = count - (count >> 1)  # in 32 bits: more counters at once
+        total += cells[np.uint64(cell)]
     return total
 
 
