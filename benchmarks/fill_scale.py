@@ -49,6 +49,7 @@ def measure(rows: int, keys: int, workers: int, progress: Progress = silent) -> 
     """Route a stream with one router, chunk by chunk."""
     router = ef.scheme("fill").router(workers)
     assert isinstance(router, FillRouter)
+    ef.scheme("fill").router(workers).route(next(chunks(1, keys)))  # compile
     pairs = Pairs(workers)
     spent = 0.0
     for number, part in enumerate(chunks(rows, keys)):

@@ -34,10 +34,10 @@ class Variant:
     look: int = 4  # groups that are looked at before another home is opened
     exact: bool = False  # exact counts instead of the row of counters
     cells: int = 1024
-    light_key: float = 0.75  # a key is hot from this part on, relative to the average key's, or 1/160
+    light_key: float = 0.5  # a key is hot from this part on, relative to the average key's, or 1/240
     recent: float = 500.0
     drain: float = 0.75
-    price: float = 18.0  # how much a home per key stretches the limits; 0: limits are never stretched
+    price: float = 24.0  # how much a home per key stretches the limits; 0: limits are never stretched
     bursts: bool = True  # a key that fills a queue by itself gets another home at once
 
 
@@ -158,7 +158,7 @@ def _leaves(
     a: Arrays, rules: Rules, worker: int, key: int, now: float, limit: float, most: float, high: float
 ) -> bool:
     wait = a.free[worker] - now
-    bursts = rules.bursts and a.leader[worker] == key and min(a.lead[worker], wait) > 0.95 * most
+    bursts = rules.bursts and a.leader[worker] == key and min(a.lead[worker], wait) > 0.9 * most
     return wait > limit or bursts or a.levels[worker] > high
 
 
@@ -173,13 +173,13 @@ def _route(
     further = 0
     filled = 0
     stretch = 1.0
-    hot = 1 / 160
+    hot = 1 / 240
     for i in range(ids.size):
         if i % 64 == 0:
             distinct = np.floor(counts.size * np.log((counts.size + 1.0) / (counts.size - filled + 1.0)))
             distinct = max(1.0, float(filled) if rules.exact else distinct)
             stretch = np.floor(min(8.0, 1.0 + rules.price * further / distinct) * ROW) / ROW
-            hot = min(1 / 160, max(1 / 800, rules.light_key * n / distinct))
+            hot = min(1 / 240, max(1 / 1000, rules.light_key * n / distinct))
         key = ids[i]
         hashed = mix(hashes[key] ^ salt)
         cell = np.int64(key) if rules.exact else to_range(hashed, counts.size)
@@ -207,7 +207,7 @@ def _route(
         opened = max(1, a.size[key])
         new = rules.free_new and seen == 0
         share = float(counted * opened)
-        weight = (seen + 1.0) * n if seen >= 8 and rules.hot_first else 0.0
+        weight = (seen + 1.0) * n if seen >= 10 and rules.hot_first else 0.0
         light = hot * share
         patience = 3 / 10 if new else stretch * np.sqrt(light / max(weight, light))
         most = min(rules.queue, max(12.0, 0.5 * slack)) if rules.waits else np.inf

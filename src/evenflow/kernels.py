@@ -22,6 +22,9 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 UInt64Array = npt.NDArray[np.uint64]
 Int64Array = npt.NDArray[np.int64]
@@ -64,6 +67,25 @@ def _nothing() -> None:
 def inlined(function: Function) -> Function:
     """Compile a small function into the kernels that call it."""
     return cast("Function", numba.njit(forceinline=True, **_OPTIONS)(function))
+
+
+def _prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Have the processor fetch an element of an array into its caches, without waiting for it."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        insert: Any = cgutils.get_or_insert_function
+        function = insert(builder.module, kind, "llvm.prefetch.p0i8")
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        builder.call(function, [address, word(0), word(3), word(1)])  # read, keep in all caches, data
+        return context.get_dummy_value()
+
+    return types.none(array, index), code
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 def _stamp_with_dependencies(compiled: Any, function: Any) -> None:

@@ -123,8 +123,8 @@ class FillReference(Reference):
         return max(1, math.floor(len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))))
 
     def stretch(self) -> float:
-        """1 + 18 (several sources: 100) x homes beyond the first per distinct key, at most 8 (28)."""
-        price, longest = (18, 8.0) if self.sources == 1 else (100, 28.0)
+        """1 + 24 (several sources: 100) x homes beyond the first per distinct key, at most 8 (16)."""
+        price, longest = (24, 8.0) if self.sources == 1 else (100, 16.0)
         return math.floor(min(longest, 1 + price * self.further / self.distinct) * UNIT) / UNIT
 
     def luck(self, cell: int) -> int:
@@ -206,10 +206,10 @@ class FillReference(Reference):
 
         new = self.sources == 1 and seen == 0
         share = float(self.counted * opened)  # the recent rows of a key with part 1, times n
-        weight = float((seen + 1) * self.n) if seen >= 8 else 0.0
+        weight = float((seen + 1) * self.n) if seen >= (10 if self.sources == 1 else 4) else 0.0
         hot = 1 / 160  # the part from which a key gives way before others
         if self.sources == 1:
-            hot = min(hot, max(1 / 800, 3 / 4 * self.n / self.distinct))  # or 3/4 of the average key's
+            hot = min(1 / 240, max(1 / 1000, 1 / 2 * self.n / self.distinct))  # or half the average key's
         light = hot * share
         patience = 3 / 10 if new else self.stretched * math.sqrt(light / max(weight, light))
         most = min(self.scheme.queue, max(12.0, 0.5 * slack))
@@ -219,7 +219,7 @@ class FillReference(Reference):
         def leaves() -> bool:
             leader, lead = self.votes[worker]
             wait = self.free[worker] - now
-            bursts = leader == key and min(lead, wait) > 0.95 * most
+            bursts = leader == key and min(lead, wait) > 0.9 * most
             return wait > limit or bursts or self.levels[worker] > high
 
         if leaves() and entry is not None and opened > 4:

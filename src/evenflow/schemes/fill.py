@@ -17,16 +17,16 @@ to a worker's share, divided by the number of its homes.
    is still above it, the key gets another home: the worker that is free first, if that is two rows earlier.
 4. **Hot keys give way first.** The limit is ``queue`` rows, and ``queue sqrt(hot / part)`` for a key with a
    part above ``hot``: another home for it moves more rows, and its homes balance the workers for all keys.
-   ``hot`` is 1/160 or, if that is less and there is one source, 3/4 of the part of the average key, n per
-   distinct key, but at least 1/800: where keys are many, all are small, and yet some have far more rows than
-   most. At least 1.5 rows may wait, or ``queue``. A ``queue`` above 12 is used as far as half of the slack
-   (rule 7) permits.
-5. **Memory has its price.** The limit is stretched by ``1 + 18 e``, at most 8, where e is the number of homes
+   ``hot`` is 1/240 or, if that is less, half the part of the average key, which is n per distinct key, but at
+   least 1/1000 (several sources: 1/160): where keys are many, all are small, and yet some have far more rows
+   than most. At least 1.5 rows may wait, or ``queue``. A ``queue`` above 12 is used as far as half of the
+   slack (rule 7) permits.
+5. **Memory has its price.** The limit is stretched by ``1 + 24 e``, at most 8, where e is the number of homes
    that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
    more is. It is computed every 64 messages, with the number of distinct keys, which is estimated from the
    counters that are still 0.
 6. **A burst opens homes at once.** A majority vote finds the key that has most of the rows waiting at a
-   worker, and its lead over all others. A key that leads by more than 19/20 of ``queue`` fills the queue by
+   worker, and its lead over all others. A key that leads by more than 9/10 of ``queue`` fills the queue by
    itself: it gets another home, whatever its limit.
 7. **Balance.** No worker takes a row while its load, divided by its share of the capacity, is above
    ``x + slack``, where the slack is ``epsilon x``. Hence max <= (1 + epsilon) mean + 1 at all times. A new
@@ -52,7 +52,7 @@ homes. With ``sources > 1`` all therefore open the same homes, early and by a ru
    the counters before they are halved, and after 64, 128, 256, ... messages, from one per worker on.
 
 A key with d homes whose rows wait (rule 3) gets the first of its hashes number d, d + 1, ..., d + 7 where the
-wait is within its limit. Rule 8 is off, limits are stretched by ``1 + 100 e``, at most 28, and in rule 7 a
+wait is within its limit. Rule 8 is off, limits are stretched by ``1 + 100 e``, at most 16, and in rule 7 a
 source's bound is ``12 + sqrt(x)`` rows wider. ``merged`` combines what several sources learned, and with
 ``exchange`` sources tell each other their homes (:mod:`evenflow.schemes.fill_exchange`).
 
@@ -77,7 +77,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel
+from evenflow.kernels import Float64Array, Int32Array, Int64Array, UInt64Array, inlined, kernel, prefetch
 from evenflow.keys import GOLDEN, mix, to_range
 from evenflow.plan import Plan, make_plan
 from evenflow.plan.build import BUCKETS_PER_WORKER
@@ -103,7 +103,7 @@ from evenflow.schemes.fill_homes import (
 )
 from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import register
-from evenflow.sketches.table import table_find
+from evenflow.sketches.table import first_cell, table_find
 
 CELLS = 1024  # counters per worker
 BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
@@ -112,21 +112,23 @@ SETTLED = 100.0  # messages per worker from which the guarantee holds
 EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's load
 DRAIN = 0.75  # of epsilon: how much faster than its share a worker is assumed to serve
 ALWAYS = 12.0  # rows that may wait even while the slack is small
-LIGHT = 1 / 160  # part of a worker's share from which a key gives way before others
-LIGHT_KEY = 0.75  # the same relative to the average key's, for one source, if that is less
-LIGHTEST = 1 / 800  # but not less than this
+LIGHT = 1 / 240  # part of a worker's share from which a key gives way before others
+LIGHT_KEY = 0.5  # the same relative to the average key's, if that is less
+LIGHTEST = 1 / 1000  # but not less than this
+SHARED_LIGHT = 1 / 160  # the same with several sources, whatever the average key's
 NEW_PATIENCE = 0.3  # of a key without state
 NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
-PRICE = 18.0  # how much a home per key stretches the limits
+PRICE = 24.0  # how much a home per key stretches the limits
 SHARED_PRICE = 100.0  # the same with several sources, each of which opens homes on its own
 LONGEST = 8.0  # limits are stretched at most so far
-SHARED_LONGEST = 28.0  # the same with several sources
-BURST = 0.95  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
+SHARED_LONGEST = 16.0  # the same with several sources
+BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
 GAIN = 2.0  # rows that a new home must be free earlier
 LEAST = 1.5  # rows, at most the queue, that may wait whatever a key's part
-CERTAIN = 8  # messages before a key's share is believed
+CERTAIN = 10  # messages before a key's share is believed
+SHARED_CERTAIN = 4  # the same with several sources, each of which sees few rows
 SPAN = 64  # workers that are skipped at once in a search for the one that is free first
 REACH = 8  # number of hashes from which several sources choose a new home
 NEED = 1.0  # rows of keys with homes in advance, in standard deviations of what the others bring to a worker
@@ -313,7 +315,8 @@ LIMIT = 5 * AHEAD  # a wait above which the key leaves
 HIGH = 6 * AHEAD  # a level above which it does
 LEADS = 7 * AHEAD  # a lead above which it does
 HIGHEST = 8 * AHEAD  # a level above which no worker takes a row
-FIELDS = 9
+HASH = 9 * AHEAD  # of the key, with the salt
+FIELDS = 10
 
 MESSAGES = 0
 SINCE = 1  # messages since the levels were reset
@@ -823,14 +826,15 @@ def _limits(
     """Compute the limits of a block's rows, several at once."""
     n = state.levels.size
     stretch = state.totals[STRETCH] / ROW
-    light = min(LIGHT, max(LIGHTEST, LIGHT_KEY * n / state.totals[DISTINCT])) if alone else LIGHT
+    light = min(LIGHT, max(LIGHTEST, LIGHT_KEY * n / state.totals[DISTINCT])) if alone else SHARED_LIGHT
+    certain = CERTAIN if alone else SHARED_CERTAIN
     for i in range(start, size):
         average = (since + i + 1) / n
         slack = epsilon * average + (0.0 if alone else ALWAYS + np.sqrt(average))
         slack += EARLY * np.sqrt(average) * max(0.0, 1 - average / SETTLED)
         new = alone & (ahead.rows[SEEN + i] == 0)
         share = (counted + i + 1) * float(ahead.rows[SIZE + i])  # of a key with part 1
-        weight = (ahead.rows[SEEN + i] + 1.0) * n if ahead.rows[SEEN + i] >= CERTAIN else 0.0
+        weight = (ahead.rows[SEEN + i] + 1.0) * n if ahead.rows[SEEN + i] >= certain else 0.0
         patience = stretch * np.sqrt(light * share / max(weight, light * share))
         most = min(queue, max(ALWAYS, 0.5 * slack))
         ahead.rows[NOW + i] = _now(average, epsilon)
@@ -851,11 +855,21 @@ def _leaves(state: FillState, ahead: Ahead, i: int, worker: np.uint64, wait: int
 
 @inlined
 def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
-    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys."""
+    """Count the next messages and look up their keys, so that cache misses overlap; return the new keys.
+
+    Counters and cells of the table are fetched for all of them first: a miss is rare enough that a processor,
+    which looks some 300 instructions ahead, would wait for one after the other.
+    """
     cells, buckets, homes = state.cells, state.buckets, state.homes
+    slots = homes.table.slots
     new = 0
     for i in range(keys.size):
         hashed = mix(keys[i] ^ salt)
+        ahead.rows[HASH + i] = np.int64(hashed)
+        prefetch(cells, np.uint64(to_range(hashed, cells.size)))
+        prefetch(slots, np.uint64(first_cell(keys[i], slots.size - 1)))
+    for i in range(keys.size):
+        hashed = np.uint64(ahead.rows[HASH + i])
         cell = np.uint64(to_range(hashed, cells.size))
         seen = cells[cell]
         cells[cell] = seen + 1
@@ -919,8 +933,9 @@ def _halve(cells: Int32Array) -> int:
     """Halve all counters, keeping 1 as 1 (a seen key stays seen), and return their sum."""
     total = 0
     for cell in range(cells.size):
-        cells[cell] = (cells[cell] + 1) >> 1
-        total += cells[cell]
+        count = cells[np.uint64(cell)]
+        cells[np.uint64(cell)] = count - (count >> 1)  # in 32 bits: more counters at once
+        total += cells[np.uint64(cell)]
     return total
 
 

@@ -31,7 +31,8 @@ def new_table(capacity: int) -> KeyTable:
 
 
 @inlined
-def _first_cell(key: np.uint64, mask: int) -> int:
+def first_cell(key: np.uint64, mask: int) -> int:
+    """Return the cell in which a search for ``key`` begins; ``mask`` is the number of cells less 1."""
     return np.int64((key * _SPREAD) >> np.uint64(20)) & mask  # type: ignore[return-value]
 
 
@@ -39,7 +40,7 @@ def _first_cell(key: np.uint64, mask: int) -> int:
 def table_find(table: KeyTable, key: np.uint64) -> int:
     """Return the slot of ``key``, or -1."""
     mask = table.slots.size - 1
-    cell = _first_cell(key, mask)
+    cell = first_cell(key, mask)
     while True:
         slot = table.slots[cell]
         if (slot < 0) | (table.keys[cell] == key):
@@ -51,7 +52,7 @@ def table_find(table: KeyTable, key: np.uint64) -> int:
 def table_insert(table: KeyTable, key: np.uint64, slot: int) -> None:
     """Add ``key``, which must not be in the map."""
     mask = table.slots.size - 1
-    cell = _first_cell(key, mask)
+    cell = first_cell(key, mask)
     while table.slots[cell] >= 0:
         cell = (cell + 1) & mask
     table.keys[cell] = key
@@ -62,7 +63,7 @@ def table_insert(table: KeyTable, key: np.uint64, slot: int) -> None:
 def table_remove(table: KeyTable, key: np.uint64) -> None:
     """Remove ``key``, which must be in the map, and close the gap."""
     mask = table.slots.size - 1
-    gap = _first_cell(key, mask)
+    gap = first_cell(key, mask)
     while table.keys[gap] != key or table.slots[gap] < 0:
         gap = (gap + 1) & mask
     cell = gap
@@ -70,7 +71,7 @@ def table_remove(table: KeyTable, key: np.uint64) -> None:
         cell = (cell + 1) & mask
         if table.slots[cell] < 0:
             break
-        home = _first_cell(table.keys[cell], mask)
+        home = first_cell(table.keys[cell], mask)
         if ((cell - home) & mask) >= ((cell - gap) & mask):
             table.keys[gap] = table.keys[cell]
             table.slots[gap] = table.slots[cell]
