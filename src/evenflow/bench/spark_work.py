@@ -8,8 +8,9 @@ one worker, including Spark's, and the ideal is half of that: two cores that nev
 Half of the single worker's wall time is also shown; two workers cannot reach it, since the single worker
 leaves the second core to Spark. **Slices**: `apply` compared with ``groupBy(key).applyInArrow``, four rows
 per key. **Stream**: milliseconds per micro-batch compared with a plain stateful ``groupBy``, and of `balance`
-with ``repartition``; every query runs twice, and its second run counts, without the first two batches. Memory
-is the number of (key, worker) pairs relative to the number of keys.
+with ``repartition``; every query runs twice, 60 batches each, since the JVM goes on compiling for dozens of
+them, and its second run counts, without the first two. Memory is the number of (key, worker) pairs relative
+to the number of keys.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def run(*, quick: bool = False, progress: Progress = silent, only: Collection[st
             if "slices" in only:
                 rows += slices(few, 1_600_000 // part, rounds, progress)
             if "stream" in only:
-                rows += stream(few, 20_000 // part, 4 if quick else 12, progress)
+                rows += stream(few, 20_000 // part, 4 if quick else 60, progress)
     return rows
 
 
