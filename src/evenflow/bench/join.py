@@ -19,8 +19,11 @@ PARTS = ("bare", "kinds", *join_work.CASES, *join_streams.PARTS)
 OURS = ("evenflow, plan given", "evenflow, counting")
 NOT_ADAPTIVE = ("full outer", "right aggregated", "three tables", "both sides hot")
 TARGETS = (
-    Target("bare", {"what": OURS[0], "case": "inner"}, "cpu_of_plain", Limit("at most", 1.15)),
-    Target("bare", {"what": OURS[1], "case": "inner"}, "cpu_of_plain", Limit("at most", 1.4)),
+    *(
+        Target("bare", {"what": name, "case": case}, "cpu_of_plain", Limit("at most", most))
+        for case in ("inner", "both sides hot")
+        for name, most in zip(OURS, (1.15, 1.4), strict=True)
+    ),
     Target("work", {"what": OURS[0], "case": "inner"}, "of_salting", Limit("at most", 1.15)),
     Target("work", {"what": OURS[0], "case": "inner"}, "of_tuned", Limit("at most", 1.1)),
     Target("work", {"what": OURS[0], "case": "three tables"}, "of_forced", Limit("at most", 1.1)),

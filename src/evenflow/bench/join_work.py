@@ -25,6 +25,7 @@ WORKERS = 32
 SLOTS = 16
 SLEEP = 1e-4
 SHARE_OF_PAIRS = 0.75  # joined rows of the key that is hot on both sides, of the rows of the left
+BARE_PAIRS = 13.5  # the same where no work follows
 BOTH = "both sides hot"
 LIVE = {"spark.ui.liveUpdate.period": "0"}  # so that Spark counts shuffled bytes at once
 UNITS = {
@@ -83,8 +84,9 @@ def bare(quick: bool, progress: Progress = silent) -> list[Row]:
     size, rounds = (400_000, 2) if quick else (4_000_000, 6)
     found: list[Row] = []
     with session("local[2]", WORKERS, **NO_BROADCAST, **LIVE) as spark:
-        for case in ("inner", "no skew"):
-            with tables(spark, size, size // 4, _hot(case)) as frames:
+        for case in ("inner", BOTH, "no skew"):
+            pairs = int((size * 3 * BARE_PAIRS) ** 0.5) if case == BOTH else 0
+            with tables(spark, size, size // 4, _hot(case), pairs) as frames:
                 wanted = ("plain", "evenflow, plan given", "evenflow, counting")
                 chosen = [way for way in ways(*frames, case, WORKERS) if way.name in wanted]
                 found += _measured(spark, "bare", case, chosen, rounds, _drained, progress)
