@@ -41,6 +41,7 @@ from evenflow.schemes.coordination import Coordinator
 from evenflow.schemes.cost_model import Costs
 from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import list_schemes, scheme
+from evenflow.schemes.saved_state import changed, changes
 
 _CLOCK_STEP = 1 << 17  # messages whose logical clock is computed at once; fits the CPU cache
 CARRIED = 100  # messages per worker that the loads which a router learns stand for
@@ -563,7 +564,8 @@ class Router(ABC):
         arrays = dict(flatten(self.state))
         if self.carried is not None:
             arrays[_CARRIED_LOADS] = self.carried
-        return write_blob("router", header, arrays)
+        new = dict(flatten(self.scheme.new_router(self.place).state))
+        return write_blob("router", header, changes(arrays, new))
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> Self:
@@ -586,6 +588,7 @@ class Router(ABC):
                 f"this is a saved router of {header['scheme']!r}, not a {cls.__name__}; "
                 "call Router.from_bytes()."
             )
+        arrays = changed(dict(flatten(router.state)), arrays)
         router.state = unflatten(router.state, arrays)
         router.routed = header["routed"]
         router.began, router._latest = header.get("began", 0.0), header.get("latest")

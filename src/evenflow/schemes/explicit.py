@@ -28,6 +28,7 @@ affects speed. It is determined by the seed and the number of workers, so it is 
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Sequence
@@ -337,7 +338,7 @@ class ExplicitRouter(Router):
 
     def _learn(self, others: Sequence[ExplicitRouter], share: float) -> None:
         """Take over the map that the others share, or a new one made from it and all their counts."""
-        shared = Router.from_bytes(others[0].to_bytes()).state
+        shared = copy.deepcopy(others[0].state)
         self.state = shared._replace(loads=self.state.loads, counters=self.state.counters)
         keys, counts = add_up([other.counted()[:2] for other in others])
         if keys.size:

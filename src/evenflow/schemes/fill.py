@@ -70,6 +70,7 @@ table, :func:`evenflow.plan.bin_packing.pour` makes a plan in advance from count
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -481,7 +482,7 @@ class FillRouter(Router):
             raise EvenflowError(
                 "the routers differ in scheme or number of workers; merge routers of the same kind."
             )
-        joined = FillRouter.from_bytes(first.to_bytes())
+        joined = copy.deepcopy(first)
         waits = np.sum([router._waits() for router in routers], axis=0)
         room = np.empty(joined.workers, np.int32)
         for other in routers[1:]:
