@@ -19,7 +19,7 @@ SUBJECTS = [*map(subject, ("key", "partial-key", "shuffle", "d-choices", "w-choi
 
 
 def _point(z: float, small: bool) -> Row:
-    workers, sources, interval = (12, 4, 2.5) if small else (80, 48, 10.0)
+    workers, sources, interval = (12, 4, 2.0) if small else (80, 48, 10.0)
     return {"stream": zipf(z, 1e4, 500_000 if small else 2_000_000), "workers": workers, "sources": sources,
             "service": common.service(small), "interval": interval, "subjects": SUBJECTS,
             "labels": {"z": z}}  # fmt: skip
@@ -32,7 +32,7 @@ _QUIET = (
 )
 _FLOOR = f"{common.FLOOR}: judged below"
 _CAPTION = (
-    f"Zipf, 10^4 keys, {common.SERVED}; small: 12 workers, 4 sources, a micro-batch every 2.5 s, paper: 80, "
+    f"Zipf, 10^4 keys, {common.SERVED}; small: 12 workers, 4 sources, a micro-batch every 2 s, paper: 80, "
     f"48, 10 s. fill added. {common.STREAMED}"
 )
 _figure = partial(common.as_stream, "choices")

@@ -77,7 +77,7 @@ def on_spark(
         measure,
         plot,
         claims,
-        version=2,
+        version=3,
         on="spark",
     )
 

@@ -40,7 +40,7 @@ def _point(
     dkg = subject("dynamic-key", rate=workers / service / FASTER)
     subjects = [*map(subject, ("shuffle", "key", "partial-key")), dkg, subject("fill")]
     return {"stream": stream.format(messages=messages), "messages": messages, "workers": workers,
-            "sources": sources, "service": service, "interval": 2.5 if small else 10.0, "subjects": subjects,
+            "sources": sources, "service": service, "interval": 2.0 if small else 10.0, "subjects": subjects,
             "labels": labels}  # fmt: skip
 
 

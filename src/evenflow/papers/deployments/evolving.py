@@ -24,7 +24,7 @@ SUBJECTS = [*map(subject, ("key", "d-choices", "w-choices", "shuffle", "fish", "
 
 
 def _size(small: bool) -> Row:
-    workers, sources, interval = (16, 4, 2.5) if small else (128, 32, 10.0)
+    workers, sources, interval = (16, 4, 2.0) if small else (128, 32, 10.0)
     return {"messages": workers * PER_WORKER, "workers": workers, "sources": sources,
             "service": common.service(small), "interval": interval}  # fmt: skip
 

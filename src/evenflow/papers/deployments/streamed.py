@@ -6,7 +6,8 @@ protocol:
 1. Warm-up: when all queries run, three windows at the rate that the workers could serve in all, with messages
    that cost nothing. The faster of the last two is the *empty run*. If one takes more than 15 percent of the
    interval, all begin again with a longer one, up to ``ATTEMPTS`` times in all.
-2. Warm-up: two windows with work, below the predicted capacity (:mod:`.prediction`). They give a first guess.
+2. Warm-up: two windows with work right after them, below the predicted capacity (:mod:`.prediction`). They
+   give a first guess.
 3. Search, with some rates at a time: a rate is stable if a micro-batch is done before the next is due. Then
    no message waits for more than one batch, and latency does not grow.
 4. Latency: a window each at 0.5 and 0.8 of the capacity, two at 0.95, one at 0.95 of key grouping's, where
@@ -39,7 +40,7 @@ import numpy as np
 
 import evenflow as ef
 from evenflow.errors import EvenflowError
-from evenflow.kernels import Int64Array
+from evenflow.kernels import Float64Array, Int64Array
 from evenflow.papers.deployments.capacity import highest_stable
 from evenflow.papers.deployments.cluster import Cluster, Messages
 from evenflow.papers.deployments.flow import Batch, Flow, Timing
@@ -214,13 +215,16 @@ class Trial:
                                     cluster.sources, timing, cluster.seed)  # fmt: skip
             try:
                 together()
-                self._empty(flow, together, last)
-                before: list[int] = []
                 for number, (name, speeds) in enumerate(self.speeds.items()):
-                    flow.serve(1 / replace(cluster, speeds=tuple(speeds)).capacity)
-                    if number:
-                        before = ADAPTING * [self._window(FIRST * min(speeds) * self.predicted[number])]
-                    capacity = self._capacity(flow, self.predicted[number], before)
+                    cost = 1 / replace(cluster, speeds=tuple(speeds)).capacity
+                    warm = 2 * [self._window(FIRST * self.predicted[number])]
+                    if not number:
+                        self._empty(flow, cost, warm, together, last)
+                    else:
+                        flow.serve(cost)
+                        adapting = ADAPTING * [self._window(FIRST * min(speeds) * self.predicted[number])]
+                        self.least = min(map(self._pace, flow.run(*adapting, *warm)))
+                    capacity = self._capacity(flow)
                     found(number, capacity)
                     own = [(load, "own", load * capacity) for load in (LOADS[-1:] if number else LOADS)]
                     if (shared := common(number)) is not None and self.scheme.name != "key":
@@ -233,12 +237,17 @@ class Trial:
             finally:
                 flow.stop()
 
-    def _empty(self, flow: Flow, together: Callable[..., float], last: bool) -> None:
-        """Measure micro-batches without work, beside those of the other trials."""
+    def _empty(
+        self, flow: Flow, cost: Float64Array, warm: list[int], together: Callable[..., float], last: bool
+    ) -> None:
+        """Measure micro-batches without work, beside those of the other trials, and the first with work."""
         whole = self._window(float(self.cluster.capacity.sum()))
-        batches = flow.run(*EMPTY_WINDOWS * [whole])
-        self.empty_seconds = min(batch.seconds for batch in batches[1:])
-        self.empty = Level(0.0, "own", whole / self.interval, whole, flow.sent, EMPTY_WINDOWS - 1)
+        end = flow.sent + EMPTY_WINDOWS * whole
+        flow.serve(cost, after=EMPTY_WINDOWS * whole)
+        batches = flow.run(*EMPTY_WINDOWS * [whole], *warm)
+        empty = [batch for batch in batches if batch.end <= end]
+        self.empty_seconds = min((batch.seconds for batch in empty[1:]), default=self.interval)
+        self.empty = Level(0.0, "own", whole / self.interval, whole, end, EMPTY_WINDOWS - 1)
         longer = longer_interval(self.interval, together(self.empty_seconds))
         if longer is not None and not last:
             raise ShortIntervalError(longer)
@@ -247,12 +256,12 @@ class Trial:
                 f"a micro-batch without work takes {self.empty_seconds:.1f} s of an interval of "
                 f"{self.interval:g} s; run this on a machine with less other work, or more cores."
             )
+        worked = [batch for batch in batches if batch.end - batch.messages >= end] or flow.run(*warm)
+        self.least = min(map(self._pace, worked))
 
-    def _capacity(self, flow: Flow, predicted: float, before: list[int]) -> float:
-        """Return the highest stable rate, after windows ``before``."""
+    def _capacity(self, flow: Flow) -> float:
+        """Return the highest stable rate."""
         interval = self.interval
-        batches = flow.run(*before, *2 * [self._window(FIRST * predicted)])
-        self.least = min(self._pace(batch) for batch in batches)
 
         def stable(*rates: float) -> list[bool]:
             found = [False for _ in rates]
