@@ -12,10 +12,11 @@ import gc
 
 from pyspark import daemon
 
+from evenflow.schemes.base import Scheme
+
 
 def load() -> None:
     """Import what workers need and load every scheme's kernels."""
-    import numpy as np
     import pandas  # noqa: F401
     import pyarrow.compute  # noqa: F401
     import pyspark.worker  # noqa: F401
@@ -26,7 +27,28 @@ def load() -> None:
     import evenflow.spark.routing.online_task
 
     for scheme in ef.list_schemes().values():
-        scheme().router(workers=4).route(np.arange(2000, dtype=np.uint64))
+        _run(scheme())
+
+
+def _run(scheme: Scheme) -> None:
+    """Route, hand over, report and learn, so that all compiled kernels are loaded."""
+    import numpy as np
+
+    from evenflow.schemes.base import Router, WorkerReport
+    from evenflow.schemes.handover import hand_over
+
+    keys, workers, known = np.arange(2000, dtype=np.uint64), 4, None
+    for _ in range(2):
+        routers = [scheme.router(workers, source=source, sources=2) for source in range(2)]
+        for router in routers:
+            if known is not None:
+                router.learn([known], 1 / 2)
+            router.route(keys)
+        saved = [Router.from_bytes(router.to_bytes()) for router in routers]
+        known = hand_over(scheme, workers, saved, known)
+        if scheme.needs_reports:
+            capacity = np.full(workers, 1000.0)
+            known.report(WorkerReport(known.clock, seconds_per_message=1 / capacity, capacity=capacity))
 
 
 if __name__ == "__main__":
