@@ -8,11 +8,22 @@ they share one copy that the collector ignores. Spark starts this module through
 
 from __future__ import annotations
 
+import contextlib
 import gc
+from typing import Any
 
 from pyspark import daemon
 
 from evenflow.schemes.base import Scheme
+
+_run_worker = daemon.worker
+
+
+def worker(sock: Any, authenticated: bool) -> int:
+    """Run a worker until Spark closes its socket, which is how idle ones end and no error."""
+    with contextlib.suppress(BrokenPipeError):
+        return int(_run_worker(sock, authenticated))
+    return 1
 
 
 def load() -> None:
@@ -55,4 +66,5 @@ if __name__ == "__main__":
     load()
     gc.collect()
     gc.freeze()
+    daemon.worker = worker
     daemon.manager()
