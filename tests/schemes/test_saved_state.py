@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ VALUES = st.one_of(st.just(0.0), st.floats(width=64))
 
 
 @given(arrays(np.float64, st.integers(0, 40), elements=VALUES), st.data())
-def test_changes_restore_every_array(now, data):
+def test_changes_restore_every_array(now: Any, data: st.DataObject) -> None:
     same_shape = arrays(np.float64, now.shape, elements=VALUES)
     other_shape = arrays(np.float64, st.integers(0, 40), elements=VALUES)
     before = data.draw(st.one_of(same_shape, other_shape))
@@ -27,7 +29,7 @@ def test_changes_restore_every_array(now, data):
         assert found[name].dtype == now.dtype
 
 
-def test_new_arrays_stay_as_they_are():
+def test_new_arrays_stay_as_they_are() -> None:
     new = {"a": np.zeros(10)}
     found = changed(new, changes({"a": np.eye(1, 10).ravel()}, new))
     found["a"][:] = 7
@@ -35,14 +37,14 @@ def test_new_arrays_stay_as_they_are():
 
 
 @pytest.mark.parametrize("name", ["fill", "explicit", "dynamic-key", "d-choices"])
-def test_a_young_router_is_small(name):
+def test_a_young_router_is_small(name: str) -> None:
     router = ef.scheme(name).router(workers=12)
     router.route(np.arange(100, dtype=np.uint64))
     assert len(router.to_bytes()) < router.nbytes / 10
 
 
 @pytest.mark.parametrize("at", [-1, 10**9])
-def test_positions_beyond_an_array_are_refused(at):
+def test_positions_beyond_an_array_are_refused(at: int) -> None:
     router = ef.scheme("d-choices").router(workers=4)
     router.route(np.zeros(10, np.uint64))
     header, saved = read_blob("router", router.to_bytes())

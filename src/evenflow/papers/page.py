@@ -299,9 +299,11 @@ def _engine(rows: Sequence[Row]) -> str:
     empty = [row["empty_seconds"] for row in rows]
     share = max(row["empty_share"] for row in rows)
     loads = [row["machine_load"] for row in rows]
+    again = rows[0]["attempts"] - 1
+    began = f", after {again} that {'was' if again == 1 else 'were'} too short" if again else ""
     return (
-        f"interval {rows[0]['interval']:.2f} s, empty run {min(empty):.2f} to {max(empty):.2f} s, at most "
-        f"{share:.1%} of it; load of the machine {min(loads):.1f} to {max(loads):.1f}"
+        f"interval {rows[0]['interval']:.2f} s{began}, empty run {min(empty):.2f} to {max(empty):.2f} s, at "
+        f"most {share:.1%} of it; load of the machine {min(loads):.1f} to {max(loads):.1f}"
     )
 
 

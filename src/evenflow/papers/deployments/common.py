@@ -27,7 +27,8 @@ STREAMED = (
     "is the highest rate at which latency does not grow, to 3 percent. Latency is measured from a message's "
     "creation to the end of its service, over all messages of an interval at 0.5 and 0.8 of that rate, of "
     "two at 0.95, and of one at 0.95 of KG's; none can be below the engine's own, that of the empty run. "
-    "Warm-up: 5 intervals, and those of the search. A rate that a stall made late is measured again, once."
+    "Warm-up: 5 intervals, and those of the search. A rate that a stall made late is measured again, at most "
+    "twice."
 )
 FLOOR = (
     "a message waits for its micro-batch, under every scheme; only what lies above the empty run's latency "
@@ -181,4 +182,4 @@ def latencies(x: str) -> Bars:
 
 
 _ENGINE = "Spark's own overhead per run (empty_seconds) is large compared with the work"
-_STALL = "a micro-batch took longer than its messages explain, and so did that of the second chance"
+_STALL = "a micro-batch took longer than its messages explain, and so did those of two more chances"

@@ -13,9 +13,9 @@ protocol:
 4. Latency: a window each at 0.5 and 0.8 of the capacity, two at 0.95, one at 0.95 of key grouping's, where
    all schemes get messages at the same rate. All of their messages count.
 
-In 3 and 4, what took longer than the paces so far explain gets a second chance, once: a stall is not the
-rate. A rate that was late is measured anew as a whole, and the new messages count, whatever they say; a
-rate that is too high is late again. ``again`` says how many windows were.
+In 3 and 4, what took longer than the paces so far explain gets another chance, in 3 one and in 4 up to two: a
+stall is not the rate. A rate that was late is measured anew as a whole, and the new messages count, whatever
+they say; a rate that is too high is late again. ``again`` says how many windows were.
 
 If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in
 which reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95
@@ -64,6 +64,7 @@ LOADS = (0.5, 0.8, 0.95)  # of the capacity that was found
 WINDOWS = (1, 1, 2)  # at each of them; one at key grouping's rate
 FIRST = 0.7  # of the predicted capacity, for the first guess
 CHANCES = 2  # of a rate to be in time, if a micro-batch took longer than its messages explain
+AGAIN = 2  # times that a rate at which latency is measured is measured anew, at most, for the same reason
 STALL = 1.04  # times what they explain
 ADAPTING = 6  # windows after speeds changed
 ATTEMPTS = 4  # to find an interval that is long enough
@@ -95,16 +96,16 @@ def deployed(
     count = max(1, min(room(spark, cluster), len(subjects)))
     speeds = phases or {"": [1.0] * cluster.workers}
     length = first_interval(spark, messages, cluster, interval, count)
-    for left in reversed(range(ATTEMPTS)):
+    for attempt in range(1, ATTEMPTS + 1):
         trials = [Trial(cluster, messages, length, speeds, *subject) for subject in subjects]
         try:
-            _run_all(spark, trials, count, last=not left)
+            _run_all(spark, trials, count, last=attempt == ATTEMPTS)
             break
         except ShortIntervalError as short:
             length = short.needed
     remember(cluster, max(trial.empty_seconds for trial in trials))
     same = min(trial.phases[0].end for trial in trials)
-    rows = [row for trial in trials for row in trial.rows(same)]
+    rows = [row | {"attempts": attempt} for trial in trials for row in trial.rows(same)]
     keys = {row.get("phase"): row for row in rows if row["scheme"] == "key"}
     return [row | _relative(row, keys[row.get("phase")]) for row in rows] if keys else rows
 
@@ -296,10 +297,12 @@ class Trial:
         return self.empty_seconds + STALL * self.least * messages
 
     def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
-        """Let messages come at some rates, and again, once, at those that a stall made late."""
+        """Let messages come at some rates, and again at those that a stall made late."""
         levels = self._at_rates(flow, rates)
-        late = [number for number, level in enumerate(levels) if self._late_by_a_stall(flow, level)]
-        if late:
+        for _ in range(AGAIN):
+            late = [number for number, level in enumerate(levels) if self._late_by_a_stall(flow, level)]
+            if not late:
+                break
             for number, level in zip(late, self._at_rates(flow, [rates[n] for n in late]), strict=True):
                 levels[number] = replace(level, again=True)
         return levels
