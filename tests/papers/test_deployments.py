@@ -461,8 +461,8 @@ def test_the_page_shows_gates_claims_and_numbers(tmp_path: Path) -> None:
     page = (tmp_path / "page.md").read_text()
     assert "fill 0.970" in page
     assert (
-        "z = 1.7, 8 workers, 2 sources; interval 5.00 s, after 1 that was too short, empty run 0.50 to 0.50 s, "
-        "at most 10.0% of it; load of the machine 1.3 to 1.3:" in page
+        "z = 1.7, 8 workers, 2 sources; interval 5.00 s, after 1 that was too short, empty run 0.50 to "
+        "0.50 s, at most 10.0% of it; load of the machine 1.3 to 1.3:" in page
     )
 
 
