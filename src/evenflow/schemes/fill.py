@@ -871,7 +871,7 @@ def _leaves(state: FillState, ahead: Ahead, i: int, worker: np.uint64, wait: int
 def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
     """Count the next messages and look up their keys, so that cache misses overlap; return the new keys.
 
-    Counters and cells of the table are fetched for all of them first: a miss is rare enough that a processor,
+    Counters, buckets and cells of the table are fetched for all of them first: a miss is rare enough that a processor,
     which looks some 300 instructions ahead, would wait for one after the other.
     """
     cells, buckets, homes = state.cells, state.buckets, state.homes
@@ -881,6 +881,7 @@ def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahe
         hashed = mix(keys[i] ^ salt)
         ahead.rows[HASH + i] = np.int64(hashed)
         prefetch(cells, np.uint64(to_range(hashed, cells.size)))
+        prefetch(buckets, np.uint64(to_range(hashed, buckets.size)))
         prefetch(slots, np.uint64(first_cell(keys[i], slots.size - 1)))
     for i in range(keys.size):
         hashed = np.uint64(ahead.rows[HASH + i])
