@@ -871,8 +871,8 @@ def _leaves(state: FillState, ahead: Ahead, i: int, worker: np.uint64, wait: int
 def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
     """Count the next messages and look up their keys, so that cache misses overlap; return the new keys.
 
-    Counters, buckets and cells of the table are fetched for all of them first: a miss is rare enough that a processor,
-    which looks some 300 instructions ahead, would wait for one after the other.
+    Counters, buckets and cells of the table are fetched for all of them first: a miss is rare enough that a
+    processor, which looks some 300 instructions ahead, would wait for one after the other.
     """
     cells, buckets, homes = state.cells, state.buckets, state.homes
     slots = homes.table.slots
