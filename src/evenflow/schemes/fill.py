@@ -561,13 +561,26 @@ def rescaled_buckets(
     target = shares / shares.sum() * total
     carried = np.bincount(homes, weight, max(before, workers)).astype(np.float64)
     if workers < before:
-        for bucket in sorted(np.flatnonzero(homes >= workers), key=lambda b: -weight[b]):
-            room = int(np.argmax(target - carried[:workers]))
-            homes[bucket] = room
-            carried[room] += weight[bucket]
+        leaving = np.flatnonzero(homes >= workers)
+        _give_away(homes, weight, leaving[np.argsort(-weight[leaving], kind="stable")], carried, target)
         return homes
     _give_to_joined(homes, weight, np.argsort(-weight, kind="stable"), carried, target, before)
     return homes
+
+
+@kernel
+def _give_away(
+    homes: Int32Array, weight: Float64Array, heaviest_first: Int64Array, carried: Float64Array,
+    target: Float64Array,
+) -> None:  # fmt: skip
+    """Give each bucket of a leaving worker to the one with the most room."""
+    for bucket in heaviest_first:
+        most = 0
+        for worker in range(target.size):
+            if target[worker] - carried[worker] > target[most] - carried[most]:
+                most = worker
+        homes[bucket] = most
+        carried[most] += weight[bucket]
 
 
 @kernel
@@ -576,8 +589,13 @@ def _give_to_joined(
     target: Float64Array, before: int,
 ) -> None:  # fmt: skip
     """Fill new workers one by one with the heaviest buckets that their homes can spare."""
+    first = 0  # those before it have moved
     for joined in range(before, target.size):
-        for bucket in heaviest_first:
+        while first < homes.size and homes[heaviest_first[first]] >= before:
+            first += 1
+        for bucket in heaviest_first[first:]:
+            if carried[joined] >= target[joined]:
+                break
             home, half = homes[bucket], weight[bucket] / 2
             spared = carried[home] - weight[bucket] >= target[home] - half
             if home < before and spared and carried[joined] + weight[bucket] <= target[joined] + half:
