@@ -128,8 +128,8 @@ class FillReference(Reference):
         The price is an eighth higher from 8192 rows per worker on, and each time these have doubled.
         """
         price, longest = (25, 8.0) if self.sources == 1 else (110, 16.0)
-        price *= 1 + (self.messages // (8192 * self.n)).bit_length() / 8
-        return math.floor(min(longest, 1 + price * self.further / self.distinct) * UNIT) / UNIT
+        dearer = price * (1 + (self.messages // (8192 * self.n)).bit_length() / 8)
+        return math.floor(min(longest, 1 + dearer * self.further / self.distinct) * UNIT) / UNIT
 
     def luck(self, cell: int) -> int:
         return int(2 ** (((mix(cell) >> 32) * 4) >> 32))
