@@ -37,7 +37,7 @@ class Variant:
     light_key: float = 0.5  # a key is hot from this part on, relative to the average key's, or 1/240
     recent: float = 500.0
     drain: float = 0.75
-    price: float = 24.0  # how much a home per key stretches the limits; 0: limits are never stretched
+    price: float = 25.0  # how much a home per key stretches the limits; 0: limits are never stretched
     bursts: bool = True  # a key that fills a queue by itself gets another home at once
 
 
@@ -67,6 +67,7 @@ class Arrays(NamedTuple):
     """What the kernel writes to."""
 
     counts: Int64Array
+    buckets: Int32Array  # the home of the keys of a counter
     homes: Int32Array
     size: Int32Array
     current: Int32Array
@@ -92,6 +93,7 @@ def watched(
     out = np.empty(ids.size, np.int32)
     arrays = Arrays(
         np.zeros(keys if variant.exact else variant.cells * workers, np.int64),
+        np.repeat(np.arange(workers, dtype=np.int32), variant.cells),
         np.full((keys, workers), -1, np.int32),
         np.zeros(keys, np.int32),
         np.zeros(keys, np.int32),
@@ -103,10 +105,19 @@ def watched(
         np.zeros(1),
         np.zeros(keys),
     )
+    if variant.exact:
+        arrays = arrays._replace(buckets=np.empty(keys, np.int32))
+        _first_homes(hashes, salt_of(seed), workers, arrays.buckets)
     _route(
         ids, hashes, out, salt_of(seed), arrays, Rules(*(getattr(variant, name) for name in Rules._fields))
     )
     return out, arrays
+
+
+@kernel
+def _first_homes(hashes: UInt64Array, salt: np.uint64, workers: int, homes: Int32Array) -> None:
+    for key in range(hashes.size):
+        homes[key] = to_range(mix(hashes[key] ^ salt), workers)
 
 
 @inlined
@@ -178,7 +189,8 @@ def _route(
         if i % 64 == 0:
             distinct = np.floor(counts.size * np.log((counts.size + 1.0) / (counts.size - filled + 1.0)))
             distinct = max(1.0, float(filled) if rules.exact else distinct)
-            stretch = np.floor(min(8.0, 1.0 + rules.price * further / distinct) * ROW) / ROW
+            price = rules.price * (1.0 + np.ceil(np.log2(i // (8192 * n) + 1.0)) / 8.0)
+            stretch = np.floor(min(8.0, 1.0 + price * further / distinct) * ROW) / ROW
             hot = min(1 / 240, max(1 / 1000, rules.light_key * n / distinct))
         key = ids[i]
         hashed = mix(hashes[key] ^ salt)
@@ -198,7 +210,7 @@ def _route(
             slack = np.inf
 
         if a.size[key] == 0:
-            worker = int(to_range(hashed, 64 * n) // 64)
+            worker = int(a.buckets[cell])
         else:
             groups = -(-a.size[key] // rules.group)
             group = a.current[key]
@@ -227,8 +239,10 @@ def _route(
                 if levels[second] <= average + slack:
                     other = second
             if levels[worker] > average + slack or free[other] + 2.0 <= free[worker]:
-                if rules.remember:
-                    if a.size[key] == 0 and not new:
+                if rules.remember and new and a.size[key] == 0:
+                    a.buckets[cell] = other
+                elif rules.remember:
+                    if a.size[key] == 0:
                         _add(a, key, int(worker))
                     before = max(1, a.size[key])
                     _add(a, key, other)

@@ -45,7 +45,7 @@ class FillReference(Reference):
         self.free = [0.0] * self.n
         self.weights = [1.0] * self.n
         self.cells = [0] * (1024 * self.n)
-        self.buckets = [bucket // 64 for bucket in range(64 * self.n)]
+        self.buckets = [bucket // 1024 for bucket in range(1024 * self.n)]  # keys of a counter
         self.messages = self.since = self.counted = self.fresh = 0
         self.further = 0  # homes beyond a key's first
         self.stretched = 1.0
@@ -123,9 +123,13 @@ class FillReference(Reference):
         return max(1, math.floor(len(self.cells) * math.log((len(self.cells) + 1) / (zeros + 1))))
 
     def stretch(self) -> float:
-        """1 + 24 (several sources: 100) x homes beyond the first per distinct key, at most 8 (16)."""
-        price, longest = (24, 8.0) if self.sources == 1 else (100, 16.0)
-        return math.floor(min(longest, 1 + price * self.further / self.distinct) * UNIT) / UNIT
+        """1 + 25 (several sources: 110) x homes beyond the first per distinct key, at most 8 (16).
+
+        The price is an eighth higher from 8192 rows per worker on, and each time these have doubled.
+        """
+        price, longest = (25, 8.0) if self.sources == 1 else (110, 16.0)
+        dearer = price * (1 + (self.messages // (8192 * self.n)).bit_length() / 8)
+        return math.floor(min(longest, 1 + dearer * self.further / self.distinct) * UNIT) / UNIT
 
     def luck(self, cell: int) -> int:
         return int(2 ** (((mix(cell) >> 32) * 4) >> 32))
@@ -181,7 +185,7 @@ class FillReference(Reference):
         now, average, slack = self.clock(), self.since / self.n, self.slack()
 
         entry = self.slots[self.slot_of[key]] if key in self.slot_of else None
-        first = self.buckets[cell // (len(self.cells) // len(self.buckets))]
+        first = self.buckets[cell]
         own = entry.homes if entry else [first]
         if self.sources > 1 and len(own) < self.homes_in_advance(seen + 1, cell):
             worker = ((mix((hashed + len(own) * GOLDEN) & MASK) >> 32) * self.n) >> 32
@@ -229,14 +233,16 @@ class FillReference(Reference):
         if leaves():
             other = self.another(hashed, opened, now + limit, average + slack)
             if self.levels[worker] > average + slack or self.free[other] + 2 <= self.free[worker]:
-                if entry is None:
-                    entry = self.new_entry(key)
-                    entry.used = self.messages
-                    if not new:
+                if entry is None and new:
+                    self.buckets[cell] = other
+                else:
+                    if entry is None:
+                        entry = self.new_entry(key)
+                        entry.used = self.messages
                         self.add_home(entry, worker)
-                if other not in entry.homes:
-                    self.add_home(entry, other)
-                    self.further += len(entry.homes) > 1
+                    if other not in entry.homes:
+                        self.add_home(entry, other)
+                        self.further += 1
                 worker = other
 
         self.vote(worker, key, now)

@@ -269,6 +269,21 @@ def test_a_burst_opens_homes_at_once_and_noise_does_not() -> None:
     assert homes <= 0.35 * 2000  # without rule 5 there are more than twice as many
 
 
+def test_new_keys_move_their_buckets_and_take_no_entry() -> None:
+    """Rule 8: of 10,000 keys that come once many are placed elsewhere, without state or entries."""
+    n = 50
+    keys = np.random.default_rng(1).integers(0, 2**64, 10**4, dtype=np.uint64)
+    router = ef.scheme("fill").router(n, seed=1)
+    assert isinstance(router, FillRouter)
+    before = router.first_homes(keys)
+    workers = router.route(keys)
+    homes = router.homes()
+    assert len(homes) <= 0.02 * keys.size  # of keys that share a counter
+    alone = np.array([int(key) not in homes for key in keys])
+    assert (router.first_homes(keys)[alone] == workers[alone]).all()
+    assert np.mean(before != workers) > 0.05
+
+
 def test_the_cold_start_is_short() -> None:
     stream = zipf(1.2, 10**4, 10**6)
     n = 50

@@ -72,7 +72,7 @@ class WorkerReport:
     >>> router = scheme("fill").router(workers=2)
     >>> router.report(WorkerReport(capacity=np.array([100.0, 300.0])))
     >>> np.bincount(router.route(np.arange(4000, dtype=np.uint64))).tolist()
-    [1020, 2980]
+    [995, 3005]
     """
 
     time: float = 0.0

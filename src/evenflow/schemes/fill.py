@@ -9,8 +9,8 @@ more than its share, ``1 + 3/4 epsilon`` rows while x grows by 1, and calls what
 there the worker's wait, in rows of an average worker. A key's part is its share of the recent rows relative
 to a worker's share, divided by the number of its homes.
 
-1. **Home.** A key's first home is the home of its bucket (64 buckets per worker; initially the worker that
-   key grouping would choose). Further homes are kept in a bounded table.
+1. **Home.** A key's first home is the home of its bucket (1024 buckets per worker, one for each counter;
+   initially the worker that key grouping would choose). Further homes are kept in a bounded table.
 2. **Routing.** The homes of a key form groups of four. Of the group at a pointer, the home that is free first
    takes the row, and the pointer moves on to the next group.
 3. **Limit.** If the wait there is above the key's limit, 16 homes are looked at instead of four. If the wait
@@ -21,10 +21,11 @@ to a worker's share, divided by the number of its homes.
    least 1/1000 (several sources: 1/160): where keys are many, all are small, and yet some have far more rows
    than most. At least 1.5 rows may wait, or ``queue``. A ``queue`` above 12 is used as far as half of the
    slack (rule 7) permits.
-5. **Memory has its price.** The limit is stretched by ``1 + 24 e``, at most 8, where e is the number of homes
+5. **Memory has its price.** The limit is stretched by ``1 + 25 e``, at most 8, where e is the number of homes
    that keys got beyond their first, per distinct key: the more memory was spent, the longer rows wait before
    more is. It is computed every 64 messages, with the number of distinct keys, which is estimated from the
-   counters that are still 0.
+   counters that are still 0. The longest wait that comes by chance grows with the logarithm of the rows:
+   after 8192 rows per worker, and each time these have doubled, the price rises by an eighth of 25.
 6. **A burst opens homes at once.** A majority vote finds the key that has most of the rows waiting at a
    worker, and its lead over all others. A key that leads by more than 9/10 of ``queue`` fills the queue by
    itself: it gets another home, whatever its limit.
@@ -33,7 +34,8 @@ to a worker's share, divided by the number of its homes.
    key gets another home at half of the slack, a key with a part above a tenth at three quarters. In the first
    100 messages per worker, where chance outweighs skew, the slack is ``3 sqrt(x) (1 - x / 100)`` wider.
 8. **New keys are free to place.** A key that was never seen has no state yet, so its limit is 3/10 of
-   ``queue``, never stretched: placing it elsewhere costs a table entry but no replica.
+   ``queue``, never stretched, and it moves with its bucket: no other key of the bucket was seen either.
+   This costs neither a replica nor an entry of the table.
 
 Recent rows are counted in an array of 1024 counters per worker with one hash (never too low; a counter of 0
 proves that the key is new). They are halved every 500 messages per worker (with s sources 500 / sqrt(s)), so
@@ -52,7 +54,7 @@ homes. With ``sources > 1`` all therefore open the same homes, early and by a ru
    the counters before they are halved, and after 64, 128, 256, ... messages, from one per worker on.
 
 A key with d homes whose rows wait (rule 3) gets the first of its hashes number d, d + 1, ..., d + 7 where the
-wait is within its limit. Rule 8 is off, limits are stretched by ``1 + 100 e``, at most 16, and in rule 7 a
+wait is within its limit. Rule 8 is off, limits are stretched by ``1 + 110 e``, at most 16, and in rule 7 a
 source's bound is ``12 + sqrt(x)`` rows wider. ``merged`` combines what several sources learned, and with
 ``exchange`` sources tell each other their homes (:mod:`evenflow.schemes.fill_exchange`).
 
@@ -106,8 +108,7 @@ from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.schemes.registry import register
 from evenflow.sketches.table import first_cell, table_find
 
-CELLS = 1024  # counters per worker
-BUCKETS = 64  # buckets per worker; a bucket is CELLS / BUCKETS counters wide
+CELLS = 1024  # counters per worker, and buckets: a bucket is the keys of one counter
 RECENT = 500  # messages per worker after which the counters are halved
 SETTLED = 100.0  # messages per worker from which the guarantee holds
 EARLY = 3.0  # width of the initial slack, in standard deviations of a worker's load
@@ -121,8 +122,10 @@ NEW_PATIENCE = 0.3  # of a key without state
 NEW_SLACK = 0.5
 HOT = 0.1  # part of a worker's share: such a key also gives way to balance first
 HOT_SLACK = 0.75
-PRICE = 24.0  # how much a home per key stretches the limits
-SHARED_PRICE = 100.0  # the same with several sources, each of which opens homes on its own
+PRICE = 25.0  # how much a home per key stretches the limits
+SHARED_PRICE = 110.0  # the same with several sources, each of which opens homes on its own
+AGED = 8192  # rows per worker from which the price rises each time they double
+AGEING = 1 / 8  # by how much
 LONGEST = 8.0  # limits are stretched at most so far
 SHARED_LONGEST = 16.0  # the same with several sources
 BURST = 0.9  # of the queue: rows by which a key leads in a worker's queue that it fills by itself
@@ -344,7 +347,7 @@ class FillRouter(Router):
             free=np.zeros(n, np.int64),
             weights=np.full(n, ROW),
             cells=np.zeros(CELLS * n, np.int32),
-            buckets=np.repeat(np.arange(n, dtype=np.int32), BUCKETS),
+            buckets=np.repeat(np.arange(n, dtype=np.int32), CELLS),
             totals=np.zeros(8, np.int64),
             threshold=np.full(1, np.inf),
             leader=np.zeros(n, np.uint64),
@@ -410,7 +413,7 @@ class FillRouter(Router):
             weights=weights,
             leader=np.zeros(n, np.uint64),
             lead=np.zeros(n, np.int64),
-            buckets=rescaled_buckets(state.buckets, self.bucket_weights(), before, n, ROW / weights),
+            buckets=rescaled_buckets(state.buckets, self._rows_to_move(), before, n, ROW / weights),
         )
         if n < before:
             forget_workers(self.state.homes, n, np.empty(before, np.int32))
@@ -420,7 +423,7 @@ class FillRouter(Router):
         """Split buckets and counters in half, in place, until there are enough for all workers."""
         state = self.state
         cells, buckets, homes = state.cells, state.buckets, state.homes
-        while buckets.size < BUCKETS * self.workers:
+        while buckets.size < CELLS * self.workers:
             cells, buckets = np.repeat((cells + 1) // 2, 2), np.repeat(buckets, 2)
         wider = new_homes(self.workers)
         if wider.keys.size > homes.keys.size:
@@ -441,6 +444,12 @@ class FillRouter(Router):
         """Return the recent messages of each bucket."""
         cells = self.state.cells.astype(np.float64)
         return cells.reshape(self.state.buckets.size, -1).sum(axis=1)
+
+    def _rows_to_move(self) -> Float64Array:
+        """Return the recent messages that move with a bucket: not those of keys with homes of their own."""
+        rows = self.bucket_weights()
+        _leave_out(rows, self.state.homes, self.place.salt)
+        return rows
 
     def first_homes(self, keys: UInt64Array) -> Int32Array:
         """Return the current home of each key's bucket."""
@@ -490,6 +499,8 @@ class FillRouter(Router):
             joined.routed += other.routed
             joined.state.loads[:] += state.loads
             joined.state.levels[:] += state.levels
+            unseen = joined.bucket_weights() == 0
+            joined.state.buckets[unseen] = state.buckets[unseen]
             joined.state.cells[:] += state.cells
             joined.state.totals[:STRETCH] += state.totals[:STRETCH]
             join_homes(joined.state.homes, state.homes, joined.state.totals[MESSAGES], room)
@@ -550,13 +561,26 @@ def rescaled_buckets(
     target = shares / shares.sum() * total
     carried = np.bincount(homes, weight, max(before, workers)).astype(np.float64)
     if workers < before:
-        for bucket in sorted(np.flatnonzero(homes >= workers), key=lambda b: -weight[b]):
-            room = int(np.argmax(target - carried[:workers]))
-            homes[bucket] = room
-            carried[room] += weight[bucket]
+        leaving = np.flatnonzero(homes >= workers)
+        _give_away(homes, weight, leaving[np.argsort(-weight[leaving], kind="stable")], carried, target)
         return homes
     _give_to_joined(homes, weight, np.argsort(-weight, kind="stable"), carried, target, before)
     return homes
+
+
+@kernel
+def _give_away(
+    homes: Int32Array, weight: Float64Array, heaviest_first: Int64Array, carried: Float64Array,
+    target: Float64Array,
+) -> None:  # fmt: skip
+    """Give each bucket of a leaving worker to the one with the most room."""
+    for bucket in heaviest_first:
+        most = 0
+        for worker in range(target.size):
+            if target[worker] - carried[worker] > target[most] - carried[most]:
+                most = worker
+        homes[bucket] = most
+        carried[most] += weight[bucket]
 
 
 @kernel
@@ -565,8 +589,13 @@ def _give_to_joined(
     target: Float64Array, before: int,
 ) -> None:  # fmt: skip
     """Fill new workers one by one with the heaviest buckets that their homes can spare."""
+    first = 0  # those before it have moved
     for joined in range(before, target.size):
-        for bucket in heaviest_first:
+        while first < homes.size and homes[heaviest_first[first]] >= before:
+            first += 1
+        for bucket in heaviest_first[first:]:
+            if carried[joined] >= target[joined]:
+                break
             home, half = homes[bucket], weight[bucket] / 2
             spared = carried[home] - weight[bucket] >= target[home] - half
             if home < before and spared and carried[joined] + weight[bucket] <= target[joined] + half:
@@ -753,7 +782,8 @@ def _route(
         if messages % AHEAD == 0:
             distinct = _distinct(filled, cells.size)
             state.totals[DISTINCT] = distinct
-            state.totals[STRETCH] = _units(min(longest, 1.0 + price * further / distinct))
+            ageing = 1.0 + AGEING * _digits(messages // (AGED * n))
+            state.totals[STRETCH] = _units(min(longest, 1.0 + price * ageing * further / distinct))
             blocks = messages // AHEAD
             if not alone and messages >= n and blocks & (blocks - 1) == 0:
                 state.threshold[0] = _threshold(cells, counted, n, ahead.rows_by_step)
@@ -771,7 +801,7 @@ def _route(
                     other = _next_home(state, ahead, i, hashed)
                     evicts = homes.free[0] < 0 or homes.free[1] < 0
                     entry, home = ahead.rows[ENTRY + i], int(homes.workers[GROUP * ahead.rows[TURN + i]])
-                    entry = open_home(homes, entry, key, home, other, False, messages + i + 1)
+                    entry = open_home(homes, entry, key, home, other, messages + i + 1)
                     further += 1
                     first = _correct(state, block, i, salt, ahead, entry, evicts)
                     _limits(state, ahead, first, block.size, since, counted, epsilon, queue, alone)
@@ -795,11 +825,12 @@ def _route(
                         )
                     if other >= 0 and free[other] <= before:
                         entry = ahead.rows[ENTRY + i]
-                        if entry == homes.keys.size or not is_home(homes, entry, other):
+                        if alone and ahead.rows[SEEN + i] == 0 and entry == homes.keys.size:
+                            _move_bucket(state, ahead, i, block.size, other)
+                        elif entry == homes.keys.size or not is_home(homes, entry, other):
                             evicts = homes.free[0] < 0 or homes.free[1] < 0
-                            new = alone & (ahead.rows[SEEN + i] == 0)
-                            entry = open_home(homes, entry, key, int(worker), other, new, messages + i + 1)
-                            further += homes.size[entry] > 1
+                            entry = open_home(homes, entry, key, int(worker), other, messages + i + 1)
+                            further += 1
                             first = _correct(state, block, i + 1, salt, ahead, entry, evicts)
                             _limits(state, ahead, first, block.size, since, counted, epsilon, queue, alone)
                         worker = np.uint64(other)
@@ -858,8 +889,8 @@ def _leaves(state: FillState, ahead: Ahead, i: int, worker: np.uint64, wait: int
 def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahead) -> int:
     """Count the next messages and look up their keys, so that cache misses overlap; return the new keys.
 
-    Counters and cells of the table are fetched for all of them first: a miss is rare enough that a processor,
-    which looks some 300 instructions ahead, would wait for one after the other.
+    Counters, buckets and cells of the table are fetched for all of them first: a miss is rare enough that a
+    processor, which looks some 300 instructions ahead, would wait for one after the other.
     """
     cells, buckets, homes = state.cells, state.buckets, state.homes
     slots = homes.table.slots
@@ -868,6 +899,7 @@ def _look_ahead(state: FillState, keys: UInt64Array, salt: np.uint64, ahead: Ahe
         hashed = mix(keys[i] ^ salt)
         ahead.rows[HASH + i] = np.int64(hashed)
         prefetch(cells, np.uint64(to_range(hashed, cells.size)))
+        prefetch(buckets, np.uint64(to_range(hashed, buckets.size)))
         prefetch(slots, np.uint64(first_cell(keys[i], slots.size - 1)))
     for i in range(keys.size):
         hashed = np.uint64(ahead.rows[HASH + i])
@@ -930,6 +962,28 @@ def _correct(
 
 
 @inlined
+def _move_bucket(state: FillState, ahead: Ahead, i: int, size: int, worker: int) -> None:
+    """Give the bucket of a row to another worker, also for the rows after it that are looked up already."""
+    buckets, homes = state.buckets, state.homes
+    bucket = to_range(np.uint64(ahead.rows[HASH + i]), buckets.size)
+    buckets[bucket] = worker
+    for other in range(i + 1, size):
+        same = to_range(np.uint64(ahead.rows[HASH + other]), buckets.size) == bucket
+        if same and ahead.rows[ENTRY + other] == homes.keys.size:
+            for place in range(GROUP):
+                homes.workers[GROUP * ahead.rows[TURN + other] + place] = worker
+
+
+@inlined
+def _digits(value: int) -> int:
+    """Return the number of binary digits."""
+    digits = 0
+    while value >> digits:
+        digits += 1
+    return digits
+
+
+@inlined
 def _halve(cells: Int32Array) -> int:
     """Halve all counters, keeping 1 as 1 (a seen key stays seen), and return their sum."""
     total = 0
@@ -938,6 +992,13 @@ def _halve(cells: Int32Array) -> int:
         cells[np.uint64(cell)] = count - (count >> 1)  # in 32 bits: more counters at once
         total += cells[np.uint64(cell)]
     return total
+
+
+@kernel
+def _leave_out(rows: Float64Array, homes: Homes, salt: np.uint64) -> None:
+    for entry in range(homes.keys.size):
+        if homes.turn[entry] >= 0:
+            rows[to_range(mix(homes.keys[entry] ^ salt), rows.size)] = 0.0
 
 
 @kernel

@@ -155,15 +155,12 @@ def _new_entry(homes: Homes, key: np.uint64) -> int:
 
 
 @inlined
-def open_home(
-    homes: Homes, entry: int, key: np.uint64, worker: int, other: int, new: bool, message: int
-) -> int:
+def open_home(homes: Homes, entry: int, key: np.uint64, worker: int, other: int, message: int) -> int:
     """Add ``other`` to a key's homes, of which ``worker`` was the only one if it has no entry yet."""
     if entry == homes.keys.size:
         entry = int(_new_entry(homes, key))
         homes.used[entry] = message
-        if not new:
-            _add_home(homes, entry, worker)
+        _add_home(homes, entry, worker)
     _add_home(homes, entry, other)
     return entry
 

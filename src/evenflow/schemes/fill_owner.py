@@ -28,7 +28,7 @@ from evenflow.plan.counted import Counted
 from evenflow.plan.one_owner import with_enough_buckets
 from evenflow.schemes.base import Router, RouterPlace, WorkerReport, as_hashes
 from evenflow.schemes.coordination import Coordinator
-from evenflow.schemes.fill import BUCKETS, CAPACITY_CHANGE, capacity_shares
+from evenflow.schemes.fill import CAPACITY_CHANGE, capacity_shares
 from evenflow.schemes.owner_plans import OwnerPlans
 from evenflow.sketches.space_saving import Counters, SpaceSaving, count_key, new_counters, top_counters
 from evenflow.sketches.table import KeyTable, new_table, table_find, table_insert
@@ -36,6 +36,7 @@ from evenflow.sketches.table import KeyTable, new_table, table_find, table_inser
 if TYPE_CHECKING:
     from evenflow.schemes.fill import Fill
 
+BUCKETS = 64  # per worker
 FIRST_EPOCH = 10  # messages per worker
 HOT_PART = 0.25  # of a bucket's average weight: lighter keys stay in their bucket
 DEVIATIONS = 2.0
