@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 import evenflow as ef
 from evenflow.kernels import Float64Array, Int32Array, UInt64Array
 from evenflow.plan.bin_packing import pour, settle
-from evenflow.schemes.fill import FRESH, FillRouter
+from evenflow.schemes.fill import (
+    AGEING,
+    DISTINCT,
+    FRESH,
+    LONGEST,
+    OPENED,
+    PRICE,
+    ROW,
+    STRETCH,
+    FillRouter,
+)
 from evenflow.schemes.fill_homes import new_homes
 from evenflow.schemes.fill_owner import OwnerRouter
 from evenflow.schemes.spelling import parse_schemes
@@ -143,6 +153,18 @@ def test_decides_like_the_reference_while_backlogs_are_reported(seed: int, n: in
         report = ef.WorkerReport(capacity=capacity, backlog=rng.integers(0, 40, n).astype(np.float64))
         router.report(report)
         reference.report(report)
+
+
+def test_the_price_rises_with_the_rows_as_in_the_reference() -> None:
+    """It first does after 8192 rows per worker, where other streams of these tests end long before."""
+    n, scheme = 2, ef.scheme("fill", queue=2)
+    router, reference = scheme.router(n, 3), FillReference(scheme, n, 3, 0, 1)
+    keys = zipf(0.2, 300, 36_000)
+    assert router.route(keys).tolist() == [reference.route_one(int(key)) for key in keys]
+    further, distinct = router.state.totals[OPENED], router.state.totals[DISTINCT]
+    stretched = router.state.totals[STRETCH] / ROW
+    assert stretched == pytest.approx(1 + PRICE * (1 + 2 * AGEING) * further / distinct, rel=0.02)
+    assert 1.05 * (1 + PRICE * further / distinct) < stretched < LONGEST
 
 
 def test_rows_that_wait_count_as_load_when_capacities_change_and_reports_shorten_waits() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ def application(
     spark = active_session()
     parsed = parse_app(app)
     rows = open_input(spark, source, [], keys=parsed.keys)
+    assert rows.table is not None, "it is generated"
+    rows = replace(rows, table=rows.table.coalesce(sources))  # not one for each slot of all workers
     views = {
         label: run(Job(rows, parsed, workers, ef.scheme(name, **parameters), "online", at_once=True),
                    lambda seen: None).view
@@ -55,7 +58,7 @@ def _messages(app: App, rows: Input, view: View, workers: int, most: int) -> Mes
         kept = {"view": {name: view[name] for name in ("tree",) if name in view}}
         (Path(folder) / VIEW_FILE).write_text(json.dumps(kept))
         setup = AppSetup(rows.key, workers, ef.scheme("key"), "online", Path(folder))
-        assert rows.table is not None, "it is generated"
+        assert rows.table is not None
         frame, by = app.rows(rows.table, setup)
         hashes = frame.select(*by).limit(most).selectExpr("xxhash64(*) as hash").toArrow()["hash"].to_numpy()
     return Messages(np.unique(hashes, return_inverse=True)[1].astype(np.int32))
