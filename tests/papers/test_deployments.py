@@ -33,7 +33,7 @@ from evenflow.papers.deployments.pace import Pace, write_keys
 from evenflow.papers.deployments.prediction import predicted_rates
 from evenflow.papers.deployments.serving import Served, read_service, write_service
 from evenflow.papers.deployments.session import slots_for
-from evenflow.papers.deployments.streamed import Level, Phase, Trial
+from evenflow.papers.deployments.streamed import LOADS, Level, Phase, Trial
 from evenflow.papers.experiment import DIFFERS, DIRECTION, HOLDS, UNTESTED, RunConfig, judge
 from evenflow.papers.page import gates, write_deployments
 from evenflow.papers.reproduce import Outcome, claim_row
@@ -224,13 +224,19 @@ class PacedFlow:
 
 def _latencies(flow: PacedFlow, rates: list[tuple[float, str, float]]) -> list[dict[str, Any]]:
     """Let messages come at these rates as a trial does, whose micro-batches took 0.01 s per message."""
-    messages = Messages(np.array([0, 1], np.int32))
-    trial = Trial(Cluster(1, 1, 0.01), messages, 2.0, {"": [1.0]}, "KG", "key", {})
-    flow.run(10, 10)
-    trial.empty, trial.empty_seconds, trial.least = Level(0.0, "own", 5.0, 10, 20), 0.2, 0.01
+    trial = _trial(flow)
     levels = trial._levels(flow, rates)  # type: ignore[arg-type]
     trial.phases, trial.served = [Phase("", 90.0, 90.0, levels, flow.sent)], flow.served()
     return trial.rows(flow.sent)
+
+
+def _trial(flow: PacedFlow) -> Trial:
+    """Return a trial whose micro-batches took 0.01 s per message, after two windows without work."""
+    messages = Messages(np.array([0, 1], np.int32))
+    trial = Trial(Cluster(1, 1, 0.01), messages, 2.0, {"": [1.0]}, "PKG", "partial-key", {}, predicted=[90.0])
+    flow.run(10, 10)
+    trial.empty, trial.empty_seconds, trial.least = Level(0.0, "own", 5.0, 10, 20), 0.2, 0.01
+    return trial
 
 
 _RATES = [(0.5, "own", 45.0), (0.8, "own", 72.0), (0.95, "own", 85.5)]
@@ -261,6 +267,27 @@ def test_a_rate_above_the_capacity_is_late_however_often_it_is_measured() -> Non
     for stalls, verdict in ((2, HOLDS), (3, DIFFERS)):
         rows = _latencies(PacedFlow(0.01, {4 + 2 * stall: 1.0 for stall in range(stalls)}), _RATES)
         assert judge(no_growth(), rows).verdict == verdict, "there are three chances"
+
+
+def test_a_throughput_that_later_messages_are_too_hard_for_is_lowered() -> None:
+    """When latency is measured, a message takes twice the time: another key of the stream heats up."""
+    flow = PacedFlow(0.01, {})
+    trial = _trial(flow)
+    flow.pace = 0.02
+    found = trial._phase(flow, 0, "", 90.0, LOADS, 150.0)  # type: ignore[arg-type]
+    assert found.lowered == 1
+    assert found.capacity == pytest.approx(45.0)
+    assert [(level.load, level.of) for level in found.levels] == [
+        (0.5, "own"),
+        (0.8, "own"),
+        (0.95, "own"),
+        (0.95, "KG"),
+    ]
+    trial.phases, trial.served = [found], flow.served()
+    rows = trial.rows(flow.sent)
+    assert [row["late"] > 0 for row in rows] == [False, False, False, True], "KG's rate stays what it was"
+    assert judge(no_growth(), rows).verdict == HOLDS
+    assert "1 throughputs lowered" in judge(no_growth(), rows).measured
 
 
 def test_a_rate_that_is_late_as_the_paces_explain_is_not_measured_again() -> None:

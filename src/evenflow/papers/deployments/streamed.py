@@ -17,6 +17,10 @@ In 3 and 4, what took longer than the paces so far explain gets another chance, 
 stall is not the rate. A rate that was late is measured anew as a whole, and the new messages count, whatever
 they say; a rate that is too high is late again. ``again`` says how many windows were.
 
+What is late then was not a stall: the keys of a stream that drifts are now and then harder to serve than
+those of the search. The capacity is lowered to what the slowest micro-batch could have, and 4 begins again
+with it.
+
 If the workers' speeds change while the query runs, a phase with other speeds follows: six windows in
 which reports arrive, at a rate that is low enough for the slowest worker, then 3 and 4 again, at 0.95
 only.
@@ -30,7 +34,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -65,6 +69,8 @@ WINDOWS = (1, 1, 2)  # at each of them; one at key grouping's rate
 FIRST = 0.7  # of the predicted capacity, for the first guess
 CHANCES = 2  # of a rate to be in time, if a micro-batch took longer than its messages explain
 AGAIN = 2  # times that a rate at which latency is measured is measured anew, at most, for the same reason
+LOWERED = 2  # times that a capacity is lowered, at most, if messages come that are too hard for it
+LATE = 0.05  # of an interval, by which messages at a rate are late
 STALL = 1.04  # times what they explain
 ADAPTING = 6  # windows after speeds changed
 ATTEMPTS = 4  # to find an interval that is long enough
@@ -169,6 +175,7 @@ class Phase:
     predicted: float
     levels: list[Level]
     end: int
+    lowered: int = 0  # times that the capacity was, since messages that came later were harder
 
 
 @dataclass
@@ -227,13 +234,8 @@ class Trial:
                         self.least = min(map(self._pace, flow.run(*adapting, *warm)))
                     capacity = self._capacity(flow)
                     found(number, capacity)
-                    own = [(load, "own", load * capacity) for load in (LOADS[-1:] if number else LOADS)]
-                    if (shared := common(number)) is not None and self.scheme.name != "key":
-                        own.append((LOADS[-1], "KG", LOADS[-1] * shared))
-                    levels = self._levels(flow, own)
-                    if self.scheme.name == "key":
-                        levels.append(replace(levels[-1], of="KG"))
-                    self.phases.append(Phase(name, capacity, self.predicted[number], levels, flow.sent))
+                    shares = LOADS[-1:] if number else LOADS
+                    self.phases.append(self._phase(flow, number, name, capacity, shares, common(number)))
                 self.served = flow.served()
             finally:
                 flow.stop()
@@ -296,6 +298,42 @@ class Trial:
         """Return the seconds that a micro-batch may take, by the paces so far."""
         return self.empty_seconds + STALL * self.least * messages
 
+    def _phase(
+        self, flow: Flow, number: int, name: str, capacity: float, shares: Sequence[float],
+        shared: float | None,
+    ) -> Phase:  # fmt: skip
+        """Measure latency at shares of a capacity; of a lower one if messages that came later were harder."""
+
+        def rates(capacity: float) -> list[tuple[float, str, float]]:
+            return [(load, "own", load * capacity) for load in shares]
+
+        same = [] if shared is None or self.scheme.name == "key" else [(LOADS[-1], "KG", LOADS[-1] * shared)]
+        levels = self._levels(flow, [*rates(capacity), *same])
+        own, same_rate = levels[: len(shares)], levels[len(shares) :]
+        if self.scheme.name == "key":
+            same_rate = [replace(own[-1], of="KG")]
+        lowered = 0
+        while lowered < LOWERED and (pace := self._slowest_late_pace(flow, own)):
+            capacity = min(capacity, (self.interval - self.empty_seconds) / (pace * self.interval))
+            own = self._levels(flow, rates(capacity))
+            lowered += 1
+        return Phase(name, capacity, self.predicted[number], [*own, *same_rate], flow.sent, lowered)
+
+    def _slowest_late_pace(self, flow: Flow, levels: list[Level]) -> float:
+        """Return the seconds of a message in the slowest late micro-batch of these rates; 0 if none is."""
+        late = [batch for level in levels for batch in self._batches(flow, level)
+                if batch.late > LATE * self.interval]  # fmt: skip
+        return max(map(self._pace, late), default=0.0)
+
+    @staticmethod
+    def _batches(flow: Flow, level: Level) -> list[Batch]:
+        """Return the micro-batches that have messages of a rate."""
+        return [
+            batch
+            for batch in flow.batches
+            if batch.end > level.first and batch.end - batch.messages < level.end
+        ]
+
     def _levels(self, flow: Flow, rates: list[tuple[float, str, float]]) -> list[Level]:
         """Let messages come at some rates, and again at those that a stall made late."""
         levels = self._at_rates(flow, rates)
@@ -321,8 +359,7 @@ class Trial:
 
     def _late_by_a_stall(self, flow: Flow, level: Level) -> bool:
         """Whether a micro-batch of a rate was late, although the paces explain that all are in time."""
-        late = any(batch.late > 0 and batch.end > level.first and batch.end - batch.messages < level.end
-                   for batch in flow.batches)  # fmt: skip
+        late = any(batch.late > 0 for batch in self._batches(flow, level))
         return late and self._explained(self._window(level.rate)) <= self.interval
 
     def rows(self, same: int) -> list[Row]:
@@ -348,6 +385,7 @@ class Trial:
                 "throughput": phase.capacity,
                 "elapsed": self.messages.messages / phase.capacity,
                 "predicted_throughput": phase.predicted,
+                "lowered": phase.lowered,
             }
             named = {"phase": phase.name} if phase.name else {}
             costs = {} if number else {"messages": same, **balance}
