@@ -77,11 +77,12 @@ def shown(spark: Any) -> str:
     texts = []
     for number in range(executions.size()):
         one = executions.apply(number)
+        configs = one.modifiedConfigs()  # none of one that is about to start
         texts += [
             one.description(),
             one.details(),
             one.physicalPlanDescription(),
-            one.modifiedConfigs().toString(),
+            "" if configs is None else configs.toString(),
         ]
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     texts += [str(jobs.apply(number).description()) for number in range(jobs.size())]
