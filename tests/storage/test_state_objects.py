@@ -77,13 +77,8 @@ def shown(spark: Any) -> str:
     texts = []
     for number in range(executions.size()):
         one = executions.apply(number)
-        configs = one.modifiedConfigs()  # none of one that is about to start
-        texts += [
-            one.description(),
-            one.details(),
-            one.physicalPlanDescription(),
-            "" if configs is None else configs.toString(),
-        ]
+        shown_of_one = one.description(), one.details(), one.physicalPlanDescription(), one.modifiedConfigs()
+        texts += [str(value) for value in shown_of_one if value is not None]  # None: it is about to start
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     texts += [str(jobs.apply(number).description()) for number in range(jobs.size())]
     texts += [str(dict(spark.conf.getAll)), str(spark.sparkContext.getConf().getAll())]
